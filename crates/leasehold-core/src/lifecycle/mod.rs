@@ -1,0 +1,566 @@
+//! The lifecycle: what a lease becomes when somebody asks for something, when an outcome or an
+//! observation arrives, or when time passes.
+//!
+//! [`decide`] takes the row as it is and answers with the row as it shall be, with the events that
+//! say so, or with a refusal. The keeper writes the row with one compare-and-set and only then acts:
+//! [`next_step`] says what the row as written asks for. Outcomes come back into [`decide`].
+
+mod answers;
+mod create;
+mod destroy;
+mod due;
+mod grants;
+mod guards;
+mod park;
+
+use std::time::Duration;
+
+pub use answers::{Answer, Request, answer};
+pub use create::answer_key;
+pub use due::{Step, due_at, next_step};
+pub use guards::Guards;
+
+use crate::event::EventKind;
+use crate::identifiers::{BirthFingerprint, Epoch, Grant, LeaseId, NodeId, SandboxId, SandboxName};
+use crate::lease::{Attention, Claim, DestroyReason, Kind, Lease, State};
+use crate::owner::Owner;
+use crate::receipt::Evidence;
+use crate::refusal::{OwnerField, Refusal};
+use crate::time::Timestamp;
+
+/// On whose behalf a decision is made.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Caller {
+    /// An owner, with the grant that it was given, where its front end can carry one.
+    Owner {
+        /// Who it says it is; front ends authenticate it.
+        owner: Owner,
+        /// The grant of its acquire or resume. None: the front end carries no grants.
+        grant: Option<Grant>,
+    },
+    /// A person who runs this Leasehold.
+    Operator(String),
+    /// The keeper itself, for what the record demands.
+    Keeper,
+}
+
+impl Caller {
+    /// As events and receipts name it.
+    #[must_use]
+    pub fn actor(&self) -> String {
+        match self {
+            Caller::Owner { .. } => "owner".to_owned(),
+            Caller::Operator(name) => format!("operator {name}"),
+            Caller::Keeper => "keeper".to_owned(),
+        }
+    }
+}
+
+/// The circumstances of a decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The ledger's time.
+    pub now: Timestamp,
+    /// The node that decides.
+    pub node: &'a NodeId,
+    /// On whose behalf.
+    pub caller: &'a Caller,
+    /// How long a claim that this decision takes shall last.
+    pub claim_for: Duration,
+}
+
+/// What a create call came to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CreateOutcome {
+    /// It made a sandbox.
+    Made {
+        /// The provider's id.
+        sandbox: SandboxId,
+        /// What tells it apart.
+        birth: BirthFingerprint,
+    },
+    /// It definitely made none. `again` if another attempt under another name may do better.
+    Refused {
+        /// What the provider said.
+        problem: String,
+        /// Whether another name may help.
+        again: bool,
+    },
+    /// Nobody knows.
+    Lost {
+        /// What went wrong.
+        problem: String,
+        /// When to look for it first.
+        look_at: Timestamp,
+    },
+}
+
+/// What a search for an attempt's sandbox came to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Looked {
+    /// Exactly one is it.
+    Found {
+        /// The provider's id.
+        sandbox: SandboxId,
+        /// What tells it apart.
+        birth: BirthFingerprint,
+    },
+    /// A full listing does not hold it.
+    Absent {
+        /// How far apart two looks must be: the provider's list lag.
+        lag: Duration,
+    },
+    /// Several could be it.
+    Ambiguous {
+        /// Which.
+        candidates: Vec<SandboxId>,
+        /// When to look again.
+        retry_at: Timestamp,
+    },
+    /// The provider did not say.
+    Unprovable {
+        /// Why.
+        problem: String,
+        /// When to look again.
+        retry_at: Timestamp,
+    },
+}
+
+/// What a preparation came to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PrepareOutcome {
+    /// Workspace, marker and fence are made. `delivered` if the front end hands the answer over
+    /// itself.
+    Ready {
+        /// Whether the caller has it already.
+        delivered: bool,
+    },
+    /// They could not be made.
+    Failed,
+}
+
+/// What making a sandbox clean came to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CleanOutcome {
+    /// Two looks agree: nothing but the baseline runs, and nothing old can start.
+    Clean,
+    /// It could not be confirmed.
+    Unconfirmed,
+}
+
+/// What taking a sandbox up again came to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ResumeOutcome {
+    /// It is ours, its marker is right, and its fence stands at the new grant.
+    Ready {
+        /// Whether the caller has the answer already.
+        delivered: bool,
+    },
+    /// It could not be told, or not be done, this time.
+    Transient {
+        /// Why.
+        problem: String,
+    },
+    /// Another sandbox stands under its id.
+    Stranger {
+        /// What shows it.
+        evidence: Evidence,
+    },
+    /// It is ours, but its marker is not.
+    WrongMarker,
+}
+
+/// What a removal came to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DestroyOutcome {
+    /// The provider removed it, or says that it is destroyed.
+    Proved(Evidence),
+    /// The provider does not find it. Two of these, further apart than its read lag, are a proof.
+    Absent {
+        /// What it said.
+        evidence: Evidence,
+        /// How far apart two looks must be.
+        lag: Duration,
+    },
+    /// Another sandbox stands under its id; it was left alone.
+    Stranger(Evidence),
+    /// It could not be proved.
+    Unproved {
+        /// Why.
+        problem: String,
+        /// When to try again.
+        retry_at: Timestamp,
+        /// What a person should look at.
+        attention: Option<Attention>,
+    },
+}
+
+/// What an owner who is done wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReleaseGoal {
+    /// Keep the sandbox for the next use.
+    Park,
+    /// Remove it.
+    Destroy,
+}
+
+/// Something asked, learnt or due.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// The keeper is about to send a create.
+    SendCreate {
+        /// The attempt's name.
+        name: SandboxName,
+        /// From when on its absence means something.
+        horizon: Timestamp,
+        /// The id of the row that an older attempt in doubt moves to, should there be one.
+        debt: LeaseId,
+    },
+    /// A create came to an end.
+    CreateEnded {
+        /// Which attempt.
+        attempt: u32,
+        /// How.
+        outcome: CreateOutcome,
+        /// The id of the row to make, should it be a debt.
+        debt: LeaseId,
+    },
+    /// An attempt's sandbox was looked for.
+    AttemptLooked {
+        /// Which attempt.
+        attempt: u32,
+        /// What was found.
+        looked: Looked,
+    },
+    /// A preparation came to an end.
+    PrepareEnded {
+        /// Of which decision.
+        epoch: Epoch,
+        /// How.
+        outcome: PrepareOutcome,
+    },
+    /// The caller shows that it knows its grant.
+    Acknowledge,
+    /// The caller moves the lease's end.
+    Renew {
+        /// To when.
+        life_until: Timestamp,
+    },
+    /// The lease is in use: its idle clock starts again.
+    Touch,
+    /// A node is about to start commands.
+    BeginCommands,
+    /// Every command of this node has ended; `definite` if that is certain.
+    CommandsEnded {
+        /// Whether the end of each is certain.
+        definite: bool,
+    },
+    /// The owner is done.
+    Release {
+        /// What shall become of the sandbox.
+        goal: ReleaseGoal,
+    },
+    /// A clean came to an end.
+    CleanEnded {
+        /// Of which decision.
+        epoch: Epoch,
+        /// How.
+        outcome: CleanOutcome,
+    },
+    /// The owner takes it up again.
+    Resume {
+        /// The least life that must be left.
+        least_life: Duration,
+    },
+    /// A resume came to an end.
+    ResumeEnded {
+        /// Of which decision.
+        epoch: Epoch,
+        /// How.
+        outcome: ResumeOutcome,
+    },
+    /// The sandbox shall be removed. An owner's reason is [`DestroyReason::OwnerAsked`].
+    Destroy {
+        /// Why.
+        reason: DestroyReason,
+    },
+    /// A removal came to an end.
+    DestroyEnded {
+        /// Of which decision.
+        epoch: Epoch,
+        /// How.
+        outcome: DestroyOutcome,
+    },
+    /// A by-id read did not find the sandbox of a lease in use.
+    SandboxAbsent {
+        /// What was seen.
+        evidence: Evidence,
+        /// How far apart two looks must be: the provider's read lag.
+        lag: Duration,
+    },
+    /// A by-id read found the sandbox.
+    SandboxPresent,
+    /// A deadline may have passed.
+    Expire,
+    /// A grant may have stayed unacknowledged for too long.
+    TakeBack,
+    /// A node is proved to be dead.
+    NodeDied {
+        /// Which.
+        node: NodeId,
+    },
+    /// This node takes over unfinished work whose claim is free.
+    TakeOver,
+    /// This node goes on with its step.
+    RenewClaim,
+    /// The parked lease becomes a template.
+    Promote,
+    /// An operator gives the lease up.
+    Forget {
+        /// Why, for the record.
+        why: String,
+    },
+    /// The sandbox of a closed row was found.
+    Reopen {
+        /// Which sandbox.
+        sandbox: SandboxId,
+        /// What tells it apart.
+        birth: BirthFingerprint,
+        /// How it was found.
+        proof: String,
+    },
+    /// A person should look, or need not any more.
+    Attend {
+        /// At what.
+        attention: Attention,
+        /// Whether it still stands.
+        stands: bool,
+    },
+}
+
+/// A row as it shall be, with what its history will say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The row; its version is one above the row that was decided about.
+    pub lease: Lease,
+    /// What happened.
+    pub events: Vec<EventKind>,
+    /// A row to be made with it, unless its sandbox is pinned by another open row already.
+    pub debt: Option<Box<Lease>>,
+}
+
+/// What a decision is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Write this, then act on it.
+    Write(Box<Change>),
+    /// It is so already.
+    AlreadySo,
+}
+
+/// Decides. Pure: the same arguments give the same answer.
+///
+/// # Errors
+/// A [`Refusal`] if the request may not go ahead; then nothing may be written or done.
+pub fn decide(lease: &Lease, input: &Input, context: Context<'_>) -> Result<Decision, Refusal> {
+    decide_with(Guards::ALL, lease, input, context)
+}
+
+/// [`decide`] with guards taken away, for the tests that show that each is needed.
+#[doc(hidden)]
+pub fn decide_with(
+    guards: Guards,
+    lease: &Lease,
+    input: &Input,
+    context: Context<'_>,
+) -> Result<Decision, Refusal> {
+    let draft = Draft {
+        before: lease,
+        next: lease.clone(),
+        events: Vec::new(),
+        debt: None,
+        context,
+        guards,
+    };
+    let request = match input {
+        Input::Acknowledge => Some(Request::Acknowledge),
+        Input::Renew { .. } => Some(Request::Renew),
+        Input::BeginCommands => Some(Request::Execute),
+        Input::Release { goal: ReleaseGoal::Park } => Some(Request::Park),
+        Input::Release { goal: ReleaseGoal::Destroy } | Input::Destroy { .. } => {
+            Some(Request::Destroy)
+        }
+        Input::Resume { .. } => Some(Request::Resume),
+        Input::Promote => Some(Request::Promote),
+        Input::Forget { .. } => Some(Request::Forget),
+        _ => None,
+    };
+    if let Some(request) = request {
+        draft.authorise(request)?;
+        match answer(request, lease.state) {
+            Answer::Proceed => {}
+            Answer::AlreadySo | Answer::Receipt => return Ok(Decision::AlreadySo),
+            refused => return Err(draft.refusal(refused)),
+        }
+    }
+    draft.apply(input)
+}
+
+/// A row in the making.
+struct Draft<'a> {
+    before: &'a Lease,
+    next: Lease,
+    events: Vec<EventKind>,
+    debt: Option<Box<Lease>>,
+    context: Context<'a>,
+    guards: Guards,
+}
+
+impl Draft<'_> {
+    fn apply(mut self, input: &Input) -> Result<Decision, Refusal> {
+        match input {
+            Input::SendCreate { name, horizon, debt } => {
+                self.send_create(name.clone(), *horizon, debt)?;
+            }
+            Input::CreateEnded { attempt, outcome, debt } => {
+                self.create_ended(*attempt, outcome, debt)?;
+            }
+            Input::AttemptLooked { attempt, looked } => self.attempt_looked(*attempt, looked)?,
+            Input::PrepareEnded { epoch, outcome } => self.prepare_ended(*epoch, outcome)?,
+            Input::Acknowledge => self.acknowledge(),
+            Input::Renew { life_until } => self.renew(*life_until)?,
+            Input::Touch => self.touch()?,
+            Input::BeginCommands => self.begin_commands()?,
+            Input::CommandsEnded { definite } => self.commands_ended(*definite),
+            Input::Release { goal: ReleaseGoal::Park } => self.release_to_park(),
+            Input::Release { goal: ReleaseGoal::Destroy } => {
+                self.destroy(DestroyReason::OwnerAsked);
+            }
+            Input::CleanEnded { epoch, outcome } => self.clean_ended(*epoch, outcome)?,
+            Input::Resume { least_life } => self.resume(*least_life)?,
+            Input::ResumeEnded { epoch, outcome } => self.resume_ended(*epoch, outcome)?,
+            Input::Destroy { reason } => self.destroy(*reason),
+            Input::DestroyEnded { epoch, outcome } => self.destroy_ended(*epoch, outcome)?,
+            Input::SandboxAbsent { evidence, lag } => self.sandbox_absent(evidence, *lag),
+            Input::SandboxPresent => self.next.absent_since = None,
+            Input::Expire => self.expire()?,
+            Input::TakeBack => self.take_back()?,
+            Input::NodeDied { node } => self.node_died(node),
+            Input::TakeOver => self.take_over()?,
+            Input::RenewClaim => self.renew_claim()?,
+            Input::Promote => self.promote(),
+            Input::Forget { why } => self.forget(why),
+            Input::Reopen { sandbox, birth, proof } => self.reopen(sandbox, birth, proof)?,
+            Input::Attend { attention, stands } => {
+                if *stands {
+                    self.next.attention.insert(*attention);
+                } else {
+                    self.next.attention.remove(attention);
+                }
+            }
+        }
+        Ok(self.finish())
+    }
+
+    /// The decision, or nothing if nothing has changed.
+    fn finish(mut self) -> Decision {
+        if self.next == *self.before && self.debt.is_none() {
+            return Decision::AlreadySo;
+        }
+        self.next.version += 1;
+        Decision::Write(Box::new(Change { lease: self.next, events: self.events, debt: self.debt }))
+    }
+
+    /// Ownership first: a stranger learns nothing about the lease, not even its state.
+    fn authorise(&self, request: Request) -> Result<(), Refusal> {
+        let lease = &self.next;
+        match self.context.caller {
+            Caller::Owner { owner, grant } => {
+                if self.guards.stand(Guards::OWNER) {
+                    let field = if owner.company() != lease.owner.company() {
+                        Some(OwnerField::Company)
+                    } else if owner.environment() != lease.owner.environment() {
+                        Some(OwnerField::Environment)
+                    } else {
+                        None
+                    };
+                    if let Some(field) = field {
+                        return Err(Refusal::NotOwner { lease: lease.id.clone(), field });
+                    }
+                }
+                if request == Request::Forget {
+                    return Err(Refusal::OperatorOnly { lease: lease.id.clone() });
+                }
+                self.check_grant(request, *grant)
+            }
+            Caller::Operator(_) | Caller::Keeper => Ok(()),
+        }
+    }
+
+    /// Refuses a grant that another has replaced. Until the current one is acknowledged, the one
+    /// before it may still end the lease, but not use it: its holder may be the only one there is.
+    fn check_grant(&self, request: Request, presented: Option<Grant>) -> Result<(), Refusal> {
+        let (Some(presented), true) = (presented, self.guards.stand(Guards::GRANT)) else {
+            return Ok(());
+        };
+        let lease = &self.next;
+        let ending = matches!(request, Request::Park | Request::Destroy);
+        let current = presented == lease.grant;
+        let previous =
+            ending && presented.next() == lease.grant && lease.acknowledged < lease.grant;
+        // A resume asks for a new grant; whoever holds the newest one that was given may ask.
+        if current || previous || request == Request::Resume && presented <= lease.grant {
+            return Ok(());
+        }
+        if lease.state == State::Closed && ending {
+            return Ok(());
+        }
+        Err(Refusal::StaleGrant { lease: lease.id.clone(), presented })
+    }
+
+    fn refusal(&self, answer: Answer) -> Refusal {
+        let lease = self.next.id.clone();
+        let state = self.next.state;
+        if self.next.kind == Kind::Template {
+            return Refusal::Template { lease };
+        }
+        match answer {
+            Answer::NotReady => Refusal::NotReady { lease, state },
+            Answer::ResumeFirst => Refusal::ResumeFirst { lease },
+            Answer::ParkFirst => Refusal::ParkFirst { lease },
+            _ => match (&self.next.receipt, &self.next.cleanup) {
+                (Some(receipt), _) => Refusal::Gone { lease, ending: receipt.ending },
+                (None, Some(cleanup)) if cleanup.reason == DestroyReason::Deadline => {
+                    Refusal::Expired { lease }
+                }
+                (None, Some(cleanup)) => Refusal::Closing { lease, reason: cleanup.reason },
+                (None, None) => Refusal::Busy { lease, state },
+            },
+        }
+    }
+
+    fn late(&self) -> Refusal {
+        Refusal::LateOutcome { lease: self.next.id.clone() }
+    }
+
+    fn check_epoch(&self, epoch: Epoch, state: State) -> Result<(), Refusal> {
+        let current = epoch == self.next.epoch && self.next.state == state;
+        if current || !self.guards.stand(Guards::EPOCH) { Ok(()) } else { Err(self.late()) }
+    }
+
+    /// A decision was made: outcomes of the one before it no longer count.
+    fn new_epoch(&mut self) {
+        self.next.epoch = self.next.epoch.next();
+    }
+
+    fn take_claim(&mut self) {
+        self.next.claim = Some(Claim {
+            node: self.context.node.clone(),
+            until: self.context.now + self.context.claim_for,
+        });
+    }
+
+    fn note(&mut self, event: EventKind) {
+        self.events.push(event);
+    }
+}
