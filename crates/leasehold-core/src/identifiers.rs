@@ -186,6 +186,14 @@ impl Marker {
     }
 }
 
+impl Marker {
+    /// The marker of a row whose sandbox was never prepared by us. No sandbox bears it.
+    #[must_use]
+    pub fn none() -> Self {
+        Self("none".into())
+    }
+}
+
 impl SandboxName {
     /// From a keyed digest of installation, lease and attempt. 22 characters, the shortest limit of
     /// a known provider: `lh`, then 100 bits of the digest.

@@ -406,6 +406,49 @@ impl Lease {
         }
     }
 
+    /// The row of a sandbox that no row named, in [`State::Destroying`] at an operator's word. It has
+    /// no owner but the operator.
+    #[must_use]
+    pub fn orphan(id: LeaseId, home: Home, pin: Pin, actor: String, now: Timestamp) -> Self {
+        Self {
+            id,
+            kind: Kind::Debt,
+            owner: Owner::operator(),
+            home,
+            spec: Spec::default(),
+            intent: None,
+            state: State::Destroying,
+            version: 1,
+            epoch: Epoch(1),
+            grant: Grant(0),
+            acknowledged: Grant(0),
+            deliver_by: None,
+            cleanliness: Cleanliness::Doubtful,
+            busy_nodes: BTreeSet::new(),
+            attempt: None,
+            pin: Some(pin),
+            marker: Marker::none(),
+            absent_since: None,
+            claim: None,
+            tether: None,
+            clocks: Clocks::default(),
+            created_at: now,
+            provisioning_until: now,
+            touched_at: now,
+            life_until: now,
+            retry_at: now,
+            cleanup: Some(Cleanup {
+                reason: DestroyReason::OperatorAsked,
+                actor,
+                since: now,
+                tries: 0,
+                problem: None,
+            }),
+            attention: BTreeSet::new(),
+            receipt: None,
+        }
+    }
+
     /// Whether the row is open: it counts against its owner's limit, and pins its sandbox.
     #[must_use]
     pub fn is_open(&self) -> bool {

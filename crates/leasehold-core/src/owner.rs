@@ -45,6 +45,12 @@ impl Owner {
         Ok(Self { company, environment })
     }
 
+    /// Whose the debts are that an operator records for sandboxes without a lease.
+    #[must_use]
+    pub fn operator() -> Self {
+        Self { company: "operator".into(), environment: "orphans".into() }
+    }
+
     /// The company.
     #[must_use]
     pub fn company(&self) -> &str {

@@ -69,6 +69,14 @@ pub enum LedgerError {
         /// The row that pins it.
         lease: LeaseId,
     },
+    /// The row to be written breaks a rule that holds of every row. Nothing was written.
+    #[error("lease {lease} cannot be written: {problem}")]
+    Invalid {
+        /// Which row.
+        lease: LeaseId,
+        /// Which rule.
+        problem: String,
+    },
     /// The owner, or the home, has as many open leases as it may. Leases whose end is not proved
     /// count.
     #[error("{whose} has {open} open leases, and may have {limit}")]
@@ -131,6 +139,26 @@ pub enum LedgerError {
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
+}
+
+impl LedgerError {
+    /// Its code in the catalogue.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            LedgerError::Conflict { .. } => "ledger-conflict",
+            LedgerError::KeyTaken { .. } => "key-used",
+            LedgerError::PinTaken { .. } => "pin-taken",
+            LedgerError::Invalid { .. } => "ledger-invalid-write",
+            LedgerError::LimitReached { .. } => "limit-reached",
+            LedgerError::Braked { .. } => "brake-on",
+            LedgerError::Restored { .. } => "ledger-restored",
+            LedgerError::Damaged { .. } => "ledger-damaged-row",
+            LedgerError::TooNew { .. } => "ledger-too-new",
+            LedgerError::Unsuitable { .. } => "ledger-unsuitable",
+            LedgerError::Unavailable { .. } => "ledger-unavailable",
+        }
+    }
 }
 
 /// Whether the ledger's word is enough to remove something.

@@ -135,6 +135,19 @@ pub enum NotStarted {
     },
 }
 
+impl NotStarted {
+    /// Its code in the catalogue.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            NotStarted::NotFound { .. } => "program-not-found",
+            NotStarted::NotExecutable { .. } => "program-not-executable",
+            NotStarted::NoDirectory { .. } => "no-directory",
+            NotStarted::StaleGrant { .. } => "stale-grant",
+        }
+    }
+}
+
 /// Why a start has no process to show.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {

@@ -225,6 +225,21 @@ pub enum ProviderError {
 }
 
 impl ProviderError {
+    /// Its code in the catalogue.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            ProviderError::NameTaken | ProviderError::Invalid { .. } => "provider-refused",
+            ProviderError::LimitReached { .. } => "provider-limit",
+            ProviderError::Busy { .. } => "provider-busy",
+            ProviderError::Unauthorized => "provider-unauthorized",
+            ProviderError::NotFound => "sandbox-not-found",
+            ProviderError::Unsupported { .. } => "provider-unsupported",
+            ProviderError::Unreachable { .. } => "provider-unreachable",
+            ProviderError::NoAnswer { .. } => "provider-no-answer",
+        }
+    }
+
     /// Whether the call certainly had, and will have, no effect.
     #[must_use]
     pub const fn is_definite(&self) -> bool {

@@ -1,0 +1,347 @@
+//! Acquire: intent, create, preparation, and the answer.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    AcquireKey, Caller, Claim, Clocks, CreateOutcome, EventKind, Home, Input, KeyedIntent, Lease,
+    LeaseId, Marker, NewLease, Owner, Spec, State, Step, Timestamp, answer_key,
+};
+use leasehold_ports::{CreateRequest, Created, InventoryEntry, LedgerError, ProviderError, Write};
+
+use crate::access::Access;
+use crate::{Keeper, KeeperError, SeededBug, crash};
+
+/// How often another name is tried when a stranger has the one that was asked for.
+const NAMES: u32 = 3;
+
+/// What a caller asks for.
+#[derive(Clone, Debug)]
+pub struct AcquireRequest {
+    /// For whom.
+    pub owner: Owner,
+    /// Where.
+    pub home: Home,
+    /// What.
+    pub spec: Spec,
+    /// The caller's name for this acquire. A repeated one with the same key is the same acquire.
+    pub key: Option<AcquireKey>,
+    /// How long the lease is asked for.
+    pub lifetime: Duration,
+    /// Its clocks; none means the keeper's.
+    pub clocks: Option<Clocks>,
+    /// Whether the lease ends with this process.
+    pub tethered: bool,
+    /// Whether the front end hands the answer over itself, so that it counts as acknowledged.
+    pub delivered: bool,
+}
+
+impl Keeper {
+    /// Acquires a sandbox. Returns the lease, active, with its first grant.
+    ///
+    /// # Errors
+    /// When nothing could be made, or what was made could not be prepared: it is being removed then.
+    /// `Unsettled` when nobody knows yet: asking again with the same key goes on from there.
+    pub async fn acquire(&self, request: AcquireRequest) -> Result<Lease, KeeperError> {
+        self.refuse_draining()?;
+        request
+            .spec
+            .check()
+            .map_err(|error| KeeperError::Invalid { problem: error.to_string() })?;
+        if request.lifetime < Duration::from_secs(1) {
+            let problem = "a lease lives for at least one second".to_owned();
+            return Err(KeeperError::Invalid { problem });
+        }
+        // The account is proved before anything is recorded or made.
+        let access = self.access(&request.home).await?;
+        let clocks = request.clocks.unwrap_or(self.inner.settings.clocks);
+        let limit = self.now() + clocks.provisioning;
+        let intent = request.key.clone().map(|key| KeyedIntent {
+            key,
+            digest: self.inner.secret.intent(&request.owner, &request.spec),
+        });
+        if let Some(intent) = &intent {
+            let ledger = &self.inner.ledger;
+            let found = ledger.find_key(&request.owner, &request.home, &intent.key).await?;
+            if let Some(lease) = found {
+                return self.repeat(lease, intent, &access, &request, limit).await;
+            }
+        }
+        let lease = self.new_lease(&request, clocks, intent.clone());
+        let id = lease.id.clone();
+        let insert = Write::Insert {
+            lease: Box::new(lease.clone()),
+            events: vec![EventKind::Requested],
+            actor: "owner".to_owned(),
+            limits: Some(self.inner.settings.limits),
+        };
+        match self.inner.ledger.commit(vec![insert]).await {
+            Ok(()) => {}
+            Err(LedgerError::KeyTaken { lease }) => {
+                let lease = self.read(&lease).await?;
+                // A key can be taken only by an acquire that has one.
+                let Some(intent) = intent else {
+                    return Err(LedgerError::KeyTaken { lease: lease.id }.into());
+                };
+                return self.repeat(lease, &intent, &access, &request, limit).await;
+            }
+            Err(error @ LedgerError::Unavailable { .. }) => {
+                // It may be recorded all the same; then it is ours, and it goes on.
+                if self.read(&id).await.ok().as_ref() != Some(&lease) {
+                    return Err(error.into());
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.create(&access, lease, &request, limit).await
+    }
+
+    fn new_lease(
+        &self,
+        request: &AcquireRequest,
+        clocks: Clocks,
+        intent: Option<KeyedIntent>,
+    ) -> Lease {
+        let now = self.now();
+        let mut marker = [0; 16];
+        self.inner.random.fill(&mut marker);
+        let new = NewLease {
+            id: self.new_lease_id(),
+            owner: request.owner.clone(),
+            home: request.home.clone(),
+            spec: request.spec.clone(),
+            intent,
+            marker: Marker::from_random(marker),
+            clocks,
+            lifetime: request.lifetime,
+            tether: request.tethered.then(|| self.inner.node.clone()),
+            claim: Claim { node: self.inner.node.clone(), until: now + self.inner.settings.claim },
+        };
+        Lease::request(new, now)
+    }
+
+    /// An acquire whose key is known: the lease of the key, once it is ready.
+    async fn repeat(
+        &self,
+        lease: Lease,
+        intent: &KeyedIntent,
+        access: &Access,
+        request: &AcquireRequest,
+        limit: Timestamp,
+    ) -> Result<Lease, KeeperError> {
+        answer_key(&lease, intent)?;
+        let caller = Caller::Keeper;
+        // Where the old attempt is known to have made nothing, or its time is over, this caller's
+        // retry may create. The core says so.
+        let may_create = matches!(lease.state, State::Requested | State::Creating);
+        if may_create {
+            let name = self.inner.secret.sandbox_name(&lease.id, next_attempt(&lease));
+            let send = self.send_create(name, access);
+            match self.decide(&lease.id, &send, &caller).await {
+                Ok(decided) => {
+                    return self.created(access, decided.lease, request, limit).await;
+                }
+                Err(KeeperError::Refused(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.settle(&lease.id, request.delivered, limit).await
+    }
+
+    /// Sends creates for a row in `Requested` until one is answered.
+    async fn create(
+        &self,
+        access: &Access,
+        lease: Lease,
+        request: &AcquireRequest,
+        limit: Timestamp,
+    ) -> Result<Lease, KeeperError> {
+        let name = self.inner.secret.sandbox_name(&lease.id, next_attempt(&lease));
+        let send = self.send_create(name, access);
+        let decided = self.decide(&lease.id, &send, &Caller::Keeper).await?;
+        self.created(access, decided.lease, request, limit).await
+    }
+
+    fn send_create(&self, name: leasehold_core::SandboxName, access: &Access) -> Input {
+        let facts = access.provider.facts();
+        let horizon = self.now() + facts.call_limit + facts.create_horizon;
+        Input::SendCreate { name, horizon, debt: self.new_lease_id() }
+    }
+
+    /// Does the creates of a row whose create was recorded as sent.
+    async fn created(
+        &self,
+        access: &Access,
+        mut lease: Lease,
+        request: &AcquireRequest,
+        limit: Timestamp,
+    ) -> Result<Lease, KeeperError> {
+        let id = lease.id.clone();
+        for tried in 1..=NAMES {
+            let Some(attempt) = lease.attempt.clone() else {
+                return Err(KeeperError::Unsettled { lease: id });
+            };
+            let result = self.call_create(access, &lease, &attempt.name, attempt.number).await;
+            let (outcome, problem) = self.create_outcome(result, tried < NAMES);
+            let input = Input::CreateEnded {
+                attempt: attempt.number,
+                outcome: outcome.clone(),
+                debt: self.new_lease_id(),
+            };
+            let late_made = matches!(outcome, CreateOutcome::Made { .. })
+                && self.inner.seeded.has(SeededBug::LateCreateDropped);
+            let decided = match self.decide(&id, &input, &Caller::Keeper).await {
+                Ok(decided) => decided,
+                Err(_) if late_made => return Err(KeeperError::Unsettled { lease: id }),
+                Err(error) => return Err(problem.map_or(error, |source| step_failed(&id, source))),
+            };
+            crash::point(Step::Create, crash::Edge::Recorded);
+            lease = decided.lease;
+            match outcome {
+                CreateOutcome::Made { .. } | CreateOutcome::Lost { .. } => {
+                    return self.settle(&id, request.delivered, limit).await;
+                }
+                CreateOutcome::Refused { again: true, .. } if lease.state == State::Creating => {
+                    let name = self.inner.secret.sandbox_name(&id, next_attempt(&lease));
+                    let send = self.send_create(name, access);
+                    lease = self.decide(&id, &send, &Caller::Keeper).await?.lease;
+                }
+                CreateOutcome::Refused { .. } => {
+                    let source = problem.unwrap_or(ProviderError::NameTaken);
+                    return Err(step_failed(&id, source));
+                }
+            }
+        }
+        Err(step_failed(&id, ProviderError::NameTaken))
+    }
+
+    async fn call_create(
+        &self,
+        access: &Access,
+        lease: &Lease,
+        name: &leasehold_core::SandboxName,
+        attempt: u32,
+    ) -> Result<Created, ProviderError> {
+        let create = CreateRequest {
+            name: name.clone(),
+            birth_key: self.inner.secret.birth_key(&lease.id, attempt),
+            spec: lease.spec.clone(),
+        };
+        let call = access.call(self, lease.clocks.provisioning);
+        let work = async {
+            match self.limited(&call, access.provider.create(&create, &call)).await {
+                // Our name, and taken: by our own call, should the provider have made it and lost
+                // its answer on the way to a second try; or by a stranger.
+                Err(ProviderError::NameTaken) => {
+                    let call = access.call(self, self.inner.settings.proof);
+                    let hits = self.limited(&call, access.provider.find_by_name(name, &call)).await;
+                    match hits {
+                        Ok(hits) => {
+                            born_here(&hits, lease.created_at).ok_or(ProviderError::NameTaken)
+                        }
+                        Err(error) => Err(ProviderError::NoAnswer {
+                            message: "the name is taken, and by whom was not told".to_owned(),
+                            source: Some(Box::new(error)),
+                        }),
+                    }
+                }
+                other => other,
+            }
+        };
+        self.step(&lease.id, Step::Create, work).await
+    }
+
+    fn create_outcome(
+        &self,
+        result: Result<Created, ProviderError>,
+        names_left: bool,
+    ) -> (CreateOutcome, Option<ProviderError>) {
+        match result {
+            Ok(Created { sandbox, birth }) => (CreateOutcome::Made { sandbox, birth }, None),
+            Err(error) if error.is_definite() => {
+                let again = names_left && matches!(error, ProviderError::NameTaken);
+                let problem = error.to_string();
+                (CreateOutcome::Refused { problem, again }, Some(error))
+            }
+            Err(error) => {
+                let problem = error.to_string();
+                (CreateOutcome::Lost { problem, look_at: self.retry_at(0) }, Some(error))
+            }
+        }
+    }
+
+    /// Goes on with an acquire until the lease is active, or cannot become so, or the caller's time
+    /// is over. It works on the row as recovery would, and waits where another node has the claim.
+    async fn settle(
+        &self,
+        id: &LeaseId,
+        delivered: bool,
+        limit: Timestamp,
+    ) -> Result<Lease, KeeperError> {
+        loop {
+            let row = self.read(id).await?;
+            match row.state {
+                State::Active => return Ok(row),
+                State::Preparing | State::Creating => {}
+                State::Requested => {
+                    return Err(KeeperError::Unsettled { lease: id.clone() });
+                }
+                _ => return Err(self.acquire_failed(row).await),
+            }
+            let now = self.now();
+            if now >= limit {
+                return Err(KeeperError::Unsettled { lease: id.clone() });
+            }
+            if self.has_claim(&row) && row.state == State::Preparing {
+                self.prepare(row, delivered).await?;
+                continue;
+            }
+            match self.decide(id, &Input::TakeOver, &Caller::Keeper).await {
+                Ok(decided) if decided.lease.state == State::Preparing => {
+                    self.prepare(decided.lease, delivered).await?;
+                }
+                Ok(decided) => {
+                    self.find_attempt(decided.lease).await?;
+                }
+                Err(KeeperError::Refused(_)) => {
+                    let wait = Duration::from_millis(50).min(limit.since(now));
+                    self.inner.clock.sleep(wait.max(Duration::from_millis(1))).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn acquire_failed(&self, row: Lease) -> KeeperError {
+        let reason = row.cleanup.as_ref().map(|cleanup| cleanup.reason);
+        match (&row.receipt, reason) {
+            (Some(receipt), _) => {
+                leasehold_core::Refusal::Gone { lease: row.id.clone(), ending: receipt.ending }
+                    .into()
+            }
+            (None, Some(reason)) => {
+                leasehold_core::Refusal::Closing { lease: row.id.clone(), reason }.into()
+            }
+            (None, None) => KeeperError::Unsettled { lease: row.id.clone() },
+        }
+    }
+}
+
+fn next_attempt(lease: &Lease) -> u32 {
+    lease.attempt.as_ref().map_or(1, |attempt| attempt.number + 1)
+}
+
+fn step_failed(lease: &LeaseId, source: ProviderError) -> KeeperError {
+    KeeperError::Step { lease: lease.clone(), step: Step::Create, source }
+}
+
+/// The one sandbox that bears the name, if it was made after the lease was asked for. A provider's
+/// clock may be off by a little.
+pub(crate) fn born_here(hits: &[InventoryEntry], after: Timestamp) -> Option<Created> {
+    let skew = Duration::from_secs(300);
+    match hits {
+        [only] if only.created_at + skew >= after => {
+            Some(Created { sandbox: only.sandbox.clone(), birth: only.birth.clone() })
+        }
+        _ => None,
+    }
+}

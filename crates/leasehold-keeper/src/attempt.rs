@@ -1,0 +1,45 @@
+//! Looking for the sandbox that an attempt may have made.
+
+use leasehold_core::{Caller, Input, Lease, Looked, Step};
+
+use crate::acquire::born_here;
+use crate::{Keeper, KeeperError, crash};
+
+impl Keeper {
+    /// Looks once, for a row that this node has claimed.
+    pub(crate) async fn find_attempt(&self, lease: Lease) -> Result<Lease, KeeperError> {
+        let Some(attempt) = lease.attempt.clone() else { return Ok(lease) };
+        let tries = lease.cleanup.as_ref().map_or(0, |cleanup| cleanup.tries);
+        let looked = match self.access(&lease.home).await {
+            Err(error) => {
+                Looked::Unprovable { problem: error.to_string(), retry_at: self.retry_at(tries) }
+            }
+            Ok(access) => {
+                let call = access.call(self, self.inner.settings.proof);
+                let search = access.provider.find_by_name(&attempt.name, &call);
+                let hits =
+                    self.step(&lease.id, Step::FindAttempt, self.limited(&call, search)).await;
+                match hits {
+                    Err(error) => Looked::Unprovable {
+                        problem: error.to_string(),
+                        retry_at: self.retry_at(tries),
+                    },
+                    Ok(hits) if hits.is_empty() => {
+                        Looked::Absent { lag: access.provider.facts().list_lag }
+                    }
+                    Ok(hits) => match born_here(&hits, lease.created_at) {
+                        Some(made) => Looked::Found { sandbox: made.sandbox, birth: made.birth },
+                        None => Looked::Ambiguous {
+                            candidates: hits.into_iter().map(|hit| hit.sandbox).collect(),
+                            retry_at: self.retry_at(tries.max(6)),
+                        },
+                    },
+                }
+            }
+        };
+        let input = Input::AttemptLooked { attempt: attempt.number, looked };
+        let decided = self.decide(&lease.id, &input, &Caller::Keeper).await?;
+        crash::point(Step::FindAttempt, crash::Edge::Recorded);
+        Ok(decided.lease)
+    }
+}

@@ -1,0 +1,109 @@
+//! From a request to a written decision: read, ask the core, compare-and-set, until it holds.
+
+use leasehold_core::{
+    Caller, Change, Context, Decision, Input, Lease, LeaseId, Refusal, decide_with,
+};
+use leasehold_ports::{LedgerError, Write};
+
+use crate::{Keeper, KeeperError};
+
+/// How often a compare-and-set is tried before the row counts as too busy.
+const TRIES: u32 = 100;
+
+/// A row as it stands after a decision.
+pub(crate) struct Decided {
+    /// The row.
+    pub(crate) lease: Lease,
+    /// Whether this decision wrote it; if not, it was so already.
+    pub(crate) wrote: bool,
+}
+
+impl Keeper {
+    /// Reads the row.
+    pub(crate) async fn read(&self, lease: &LeaseId) -> Result<Lease, KeeperError> {
+        self.inner
+            .ledger
+            .get(lease)
+            .await?
+            .ok_or_else(|| KeeperError::NoSuchLease { lease: lease.clone() })
+    }
+
+    /// Decides about the row as it is now, and writes the decision. When somebody else was faster,
+    /// the row is read again and the question is asked anew: the answer may be another one.
+    pub(crate) async fn decide(
+        &self,
+        lease: &LeaseId,
+        input: &Input,
+        caller: &Caller,
+    ) -> Result<Decided, KeeperError> {
+        for _ in 0..TRIES {
+            let row = self.read(lease).await?;
+            match self.decide_once(row, input, caller).await? {
+                Some(decided) => return Ok(decided),
+                None => continue,
+            }
+        }
+        Err(LedgerError::Conflict { lease: lease.clone() }.into())
+    }
+
+    /// One round of [`Keeper::decide`] about a row that was read. None: it has changed since.
+    pub(crate) async fn decide_once(
+        &self,
+        row: Lease,
+        input: &Input,
+        caller: &Caller,
+    ) -> Result<Option<Decided>, KeeperError> {
+        let context = Context {
+            now: self.now(),
+            node: &self.inner.node,
+            caller,
+            claim_for: self.inner.settings.claim,
+        };
+        let decision = decide_with(self.inner.seeded.guards(), &row, input, context);
+        let change = match decision {
+            Ok(Decision::AlreadySo) => return Ok(Some(Decided { lease: row, wrote: false })),
+            Ok(Decision::Write(change)) => *change,
+            Err(refusal) => {
+                log_refusal(&refusal, &row.id);
+                return Err(refusal.into());
+            }
+        };
+        let lease = change.lease.clone();
+        match self.inner.ledger.commit(writes(change, caller)).await {
+            Ok(()) => Ok(Some(Decided { lease, wrote: true })),
+            Err(LedgerError::Conflict { .. }) => Ok(None),
+            // The write may have happened all the same; the row tells.
+            Err(error @ LedgerError::Unavailable { .. }) => match self.read(&lease.id).await {
+                Ok(row) if row == lease => Ok(Some(Decided { lease, wrote: true })),
+                _ => Err(error.into()),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn writes(change: Change, caller: &Caller) -> Vec<Write> {
+    let actor = caller.actor();
+    let update = Write::Update {
+        lease: Box::new(change.lease),
+        events: change.events,
+        actor: actor.clone(),
+    };
+    match change.debt {
+        None => vec![update],
+        Some(lease) => vec![update, Write::InsertDebt { lease, actor }],
+    }
+}
+
+fn log_refusal(refusal: &Refusal, lease: &LeaseId) {
+    match refusal {
+        // Normal between nodes: somebody else was faster, or nothing was to be done.
+        Refusal::LateOutcome { .. } | Refusal::NotDue { .. } | Refusal::Claimed { .. } => {
+            tracing::debug!(code = refusal.code(), %lease, "{refusal}");
+        }
+        _ => {
+            let next = format!("leasehold explain {}", refusal.code());
+            tracing::info!(code = refusal.code(), %lease, next, "{refusal}");
+        }
+    }
+}

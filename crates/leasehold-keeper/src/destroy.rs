@@ -1,0 +1,171 @@
+//! The one destroy path: everything that is ever removed is removed here.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    Attention, Caller, DestroyOutcome, DestroyReason, Evidence, Input, Lease, LeaseId, Receipt,
+    ReleaseGoal, Step,
+};
+use leasehold_ports::{ProviderError, Removal, Status};
+
+use crate::access::Access;
+use crate::{Keeper, KeeperError, SeededBug, crash};
+
+impl Keeper {
+    /// Removes the sandbox of a lease, and waits for the proof for as long as
+    /// [`Settings::proof`](crate::Settings). Repeated, it answers with the same receipt.
+    ///
+    /// # Errors
+    /// A refusal, or `CleanupUnconfirmed`: then the removal goes on.
+    pub async fn destroy(&self, lease: &LeaseId, caller: &Caller) -> Result<Receipt, KeeperError> {
+        let input = match caller {
+            Caller::Owner { .. } => Input::Release { goal: ReleaseGoal::Destroy },
+            Caller::Operator(_) | Caller::Keeper => {
+                Input::Destroy { reason: DestroyReason::OperatorAsked }
+            }
+        };
+        let decided = self.decide(lease, &input, caller).await?;
+        self.close_gate_here(&decided.lease);
+        if decided.wrote {
+            return self.await_receipt(decided.lease).await;
+        }
+        match decided.lease.receipt {
+            Some(receipt) => Ok(receipt),
+            // Somebody removes it already; take part, or wait for the proof.
+            None => self.await_receipt(decided.lease).await,
+        }
+    }
+
+    /// Works on a row in `Destroying` until it is closed, or the time for it is over.
+    pub(crate) async fn await_receipt(&self, lease: Lease) -> Result<Receipt, KeeperError> {
+        let limit = self.now() + self.inner.settings.proof;
+        let mut row = lease;
+        loop {
+            if let Some(receipt) = row.receipt {
+                return Ok(receipt);
+            }
+            if self.has_claim(&row) {
+                row = self.remove(row).await?;
+                continue;
+            }
+            let now = self.now();
+            if now >= limit || row.retry_at >= limit {
+                let problem = row.cleanup.and_then(|cleanup| cleanup.problem);
+                return Err(KeeperError::CleanupUnconfirmed {
+                    lease: row.id,
+                    problem: problem.unwrap_or_else(|| "another node is at it".to_owned()),
+                    retry_at: row.retry_at,
+                });
+            }
+            let wait = row.retry_at.since(now).max(Duration::from_millis(1));
+            let wait = if row.claim.is_some() { wait.max(Duration::from_millis(50)) } else { wait };
+            self.inner.clock.sleep(wait.min(limit.since(now))).await;
+            row = match self.decide(&row.id, &Input::TakeOver, &Caller::Keeper).await {
+                Ok(decided) => decided.lease,
+                Err(KeeperError::Refused(_)) => self.read(&row.id).await?,
+                Err(error) => return Err(error),
+            };
+        }
+    }
+
+    /// One try at removing what a row in `Destroying`, claimed by this node, stands for.
+    pub(crate) async fn remove(&self, lease: Lease) -> Result<Lease, KeeperError> {
+        let Some(pin) = lease.pin.clone() else { return self.find_attempt(lease).await };
+        let id = lease.id.clone();
+        let outcome = match self.access(&lease.home).await {
+            Err(error) => {
+                let attention = matches!(
+                    error,
+                    KeeperError::NoCredential { .. } | KeeperError::WrongAccount { .. }
+                )
+                .then_some(Attention::WaitingForKey);
+                self.unproved(&lease, error.to_string(), attention)
+            }
+            Ok(access) => {
+                let work = self.remove_at_provider(&access, &lease, &pin);
+                self.step(&id, Step::Destroy, work).await
+            }
+        };
+        let input = Input::DestroyEnded { epoch: lease.epoch, outcome };
+        let decided = self.decide(&id, &input, &Caller::Keeper).await;
+        crash::point(Step::Destroy, crash::Edge::Recorded);
+        match decided {
+            Ok(decided) => Ok(decided.lease),
+            // Somebody else was at it; what they recorded counts.
+            Err(KeeperError::Refused(_)) => self.read(&id).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn remove_at_provider(
+        &self,
+        access: &Access,
+        lease: &Lease,
+        pin: &leasehold_core::Pin,
+    ) -> DestroyOutcome {
+        let facts = access.provider.facts();
+        let lag = facts.read_lag;
+        let call = access.call(self, self.inner.settings.proof);
+        if facts.recycles_ids && !self.inner.seeded.has(SeededBug::BirthNotRead) {
+            match self.limited(&call, access.provider.status(&pin.sandbox, &call)).await {
+                Ok(Status::Present { birth, .. }) if birth != pin.birth => {
+                    return DestroyOutcome::Stranger(Evidence::of(
+                        "another sandbox stands under the id: its birth differs",
+                    ));
+                }
+                Ok(Status::Present { .. }) => {}
+                Ok(Status::Destroyed(evidence)) => return DestroyOutcome::Proved(evidence),
+                Ok(Status::Absent(evidence)) => return DestroyOutcome::Absent { evidence, lag },
+                Err(error) => return self.unproved(lease, error.to_string(), None),
+            }
+        }
+        match self.limited(&call, access.provider.destroy(&pin.sandbox, &call)).await {
+            Ok(Removal::Proved(evidence)) => DestroyOutcome::Proved(evidence),
+            Ok(Removal::Absent(evidence)) => DestroyOutcome::Absent { evidence, lag },
+            Ok(Removal::Accepted) => self.await_removal(access, lease, pin).await,
+            Err(error) => self.unproved(lease, error.to_string(), None),
+        }
+    }
+
+    /// Reads, slower and slower, until the provider says that the sandbox is gone.
+    async fn await_removal(
+        &self,
+        access: &Access,
+        lease: &Lease,
+        pin: &leasehold_core::Pin,
+    ) -> DestroyOutcome {
+        let lag = access.provider.facts().read_lag;
+        let limit = self.now() + self.inner.settings.proof;
+        let mut wait = Duration::from_millis(100);
+        loop {
+            self.inner.clock.sleep(wait).await;
+            let call = access.call(self, self.inner.settings.proof);
+            match self.limited(&call, access.provider.status(&pin.sandbox, &call)).await {
+                Ok(Status::Destroyed(evidence)) => return DestroyOutcome::Proved(evidence),
+                Ok(Status::Absent(evidence)) => return DestroyOutcome::Absent { evidence, lag },
+                Ok(Status::Present { birth, .. }) if birth != pin.birth => {
+                    return DestroyOutcome::Stranger(Evidence::of(
+                        "another sandbox stands under the id: its birth differs",
+                    ));
+                }
+                Ok(Status::Present { .. }) | Err(ProviderError::Busy { .. }) => {}
+                Err(error) => return self.unproved(lease, error.to_string(), None),
+            }
+            if self.now() + wait >= limit {
+                let problem = "the provider accepted the removal and is still at it".to_owned();
+                return self.unproved(lease, problem, None);
+            }
+            wait = (wait * 2).min(Duration::from_secs(5));
+        }
+    }
+
+    fn unproved(
+        &self,
+        lease: &Lease,
+        problem: String,
+        attention: Option<Attention>,
+    ) -> DestroyOutcome {
+        let tries = lease.cleanup.as_ref().map_or(0, |cleanup| cleanup.tries);
+        DestroyOutcome::Unproved { problem, retry_at: self.retry_at(tries), attention }
+    }
+}

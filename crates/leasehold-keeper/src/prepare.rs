@@ -1,0 +1,56 @@
+//! Preparation: workspace, marker and fence.
+
+use leasehold_core::{Caller, Input, Lease, PrepareOutcome, State, Step};
+use leasehold_ports::Preparation;
+
+use crate::{Keeper, KeeperError, crash};
+
+impl Keeper {
+    /// Prepares the sandbox of a row that this node has claimed. A failure leads to its removal.
+    ///
+    /// # Errors
+    /// The failure of the preparation; the removal has been tried then, and goes on by itself.
+    pub(crate) async fn prepare(
+        &self,
+        lease: Lease,
+        delivered: bool,
+    ) -> Result<Lease, KeeperError> {
+        let Some(pin) = lease.pin.clone() else { return Ok(lease) };
+        let prepared = match self.access(&lease.home).await {
+            Err(error) => Err(error),
+            Ok(access) => {
+                let preparation = Preparation {
+                    marker: lease.marker.clone(),
+                    fence: self.inner.secret.fence(&lease, lease.grant.next()),
+                };
+                let call = access.call(self, lease.clocks.provisioning);
+                let work = access.provider.prepare(&pin.sandbox, &preparation, &call);
+                self.step(&lease.id, Step::Prepare, self.limited(&call, work)).await.map_err(
+                    |source| KeeperError::Step {
+                        lease: lease.id.clone(),
+                        step: Step::Prepare,
+                        source,
+                    },
+                )
+            }
+        };
+        let outcome = match prepared {
+            Ok(()) => PrepareOutcome::Ready { delivered },
+            Err(_) => PrepareOutcome::Failed,
+        };
+        let input = Input::PrepareEnded { epoch: lease.epoch, outcome };
+        let decided = self.decide(&lease.id, &input, &Caller::Keeper).await;
+        crash::point(Step::Prepare, crash::Edge::Recorded);
+        match (prepared, decided) {
+            (Ok(()), decided) => Ok(decided?.lease),
+            (Err(first), Ok(decided)) => {
+                if decided.lease.state == State::Destroying {
+                    // The first error is the one to report; the removal is on record and goes on.
+                    let _ = self.remove(decided.lease).await;
+                }
+                Err(first)
+            }
+            (Err(first), Err(_)) => Err(first),
+        }
+    }
+}

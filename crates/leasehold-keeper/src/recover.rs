@@ -1,0 +1,152 @@
+//! Recover: whatever the record asks for and nobody does.
+//!
+//! Recovery never creates. It ends the rights of dead nodes, takes over unfinished steps, carries
+//! out deadlines, takes back what was not delivered, and pays debts; in pages, and one bad row holds
+//! up nobody.
+
+use leasehold_core::{Caller, Input, Lease, LeaseId, NodeId, State, Step, next_step};
+
+use crate::{Keeper, KeeperError};
+
+/// How far a recovery goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryScope {
+    /// Everything that is due.
+    Everything,
+    /// Only leases that were tied to a process that is proved to be dead.
+    DeadHolders,
+}
+
+/// What a recovery did.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// Rows on which something was done.
+    pub worked_on: Vec<LeaseId>,
+    /// Those of them that ended.
+    pub ended: Vec<LeaseId>,
+    /// What went wrong; each row is tried again later.
+    pub failed: Vec<(LeaseId, KeeperError)>,
+    /// Nodes that were found dead.
+    pub dead_nodes: Vec<NodeId>,
+}
+
+impl Keeper {
+    /// Does what is due, once.
+    ///
+    /// # Errors
+    /// Only if the ledger cannot be read. What fails for a row is in the report.
+    pub async fn recover(&self, scope: RecoveryScope) -> Result<Recovery, KeeperError> {
+        let mut report = Recovery::default();
+        self.bury_dead_nodes(scope, &mut report).await?;
+        if scope == RecoveryScope::Everything {
+            let due = self.inner.ledger.due(self.now(), self.inner.settings.page).await?;
+            for row in due {
+                let id = row.id.clone();
+                let attended = self.attend(row).await;
+                report.note(id, attended);
+            }
+        }
+        Ok(report)
+    }
+
+    async fn bury_dead_nodes(
+        &self,
+        scope: RecoveryScope,
+        report: &mut Recovery,
+    ) -> Result<(), KeeperError> {
+        let nodes = self.inner.ledger.nodes().await?;
+        for dead in nodes.into_iter().filter(|node| node.proved_dead) {
+            let mut left = false;
+            for row in self.inner.ledger.rows_of_node(&dead.node).await? {
+                if scope == RecoveryScope::DeadHolders && row.tether.as_ref() != Some(&dead.node) {
+                    left = true;
+                    continue;
+                }
+                let buried = self.bury(&row, &dead.node).await;
+                left |= buried.is_err();
+                report.note(row.id, buried);
+            }
+            if !left {
+                self.inner.ledger.remove_node(&dead.node).await?;
+            }
+            report.dead_nodes.push(dead.node);
+        }
+        Ok(())
+    }
+
+    /// Ends the rights of a dead node on a row, and removes what was tied to it.
+    async fn bury(&self, row: &Lease, node: &NodeId) -> Result<Option<Lease>, KeeperError> {
+        let input = Input::NodeDied { node: node.clone() };
+        let row = self.decide(&row.id, &input, &Caller::Keeper).await?.lease;
+        if row.state == State::Destroying && self.has_claim(&row) {
+            return self.carry_on(row).await.map(Some);
+        }
+        Ok((!row.is_open()).then_some(row))
+    }
+
+    /// Does what a row that is due asks for.
+    async fn attend(&self, row: Lease) -> Result<Option<Lease>, KeeperError> {
+        let now = self.now();
+        let keeper = Caller::Keeper;
+        let calm = !self.is_in_jump_grace();
+        let ending = matches!(row.state, State::Destroying | State::Closed);
+        let input = if !ending && calm && now >= row.expires_at() {
+            Input::Expire
+        } else if row.state == State::Active
+            && calm
+            && row.deliver_by.is_some_and(|limit| now >= limit)
+        {
+            Input::TakeBack
+        } else if next_step(&row).is_some() {
+            if !calm && row.claim.is_some() && !self.has_claim(&row) {
+                return Ok(None);
+            }
+            Input::TakeOver
+        } else if row.absent_since.is_some() && now >= row.retry_at {
+            return self.look_again(&row).await.map(Some);
+        } else {
+            return Ok(None);
+        };
+        let decided = self.decide(&row.id, &input, &keeper).await?;
+        self.carry_on(decided.lease).await.map(Some)
+    }
+
+    pub(crate) fn has_claim(&self, row: &Lease) -> bool {
+        row.claim.as_ref().is_some_and(|claim| claim.node == self.inner.node)
+    }
+
+    /// Does the step that a row claimed by this node asks for, and the removal that may follow.
+    async fn carry_on(&self, row: Lease) -> Result<Lease, KeeperError> {
+        self.close_gate_here(&row);
+        let row = match next_step(&row) {
+            Some(Step::Prepare) => self.prepare(row, false).await?,
+            Some(Step::Clean) => self.clean(row).await?,
+            Some(Step::FindAttempt) => self.find_attempt(row).await?,
+            _ => row,
+        };
+        if row.state == State::Destroying && row.pin.is_some() && self.has_claim(&row) {
+            return self.remove(row).await;
+        }
+        Ok(row)
+    }
+}
+
+impl Recovery {
+    /// Notes what became of a row. A refusal means that there was nothing to do, or that another
+    /// node was faster.
+    fn note(&mut self, id: LeaseId, result: Result<Option<Lease>, KeeperError>) {
+        match result {
+            Ok(None) | Err(KeeperError::Refused(_)) => {}
+            Ok(Some(lease)) => {
+                if !lease.is_open() {
+                    self.ended.push(id.clone());
+                }
+                self.worked_on.push(id);
+            }
+            Err(error) => {
+                tracing::warn!(lease = %id, code = error.code(), "{error}");
+                self.failed.push((id, error));
+            }
+        }
+    }
+}
