@@ -120,11 +120,30 @@ impl DestroyReason {
             | DestroyReason::Deadline
             | DestroyReason::PreparationFailed
             | DestroyReason::StopUnconfirmed
-            | DestroyReason::LateCreate => false,
+            | DestroyReason::LateCreate
+            // As much on record as a deadline: the owner tied the lease to the process.
+            | DestroyReason::HolderDied => false,
             DestroyReason::Undelivered
-            | DestroyReason::HolderDied
             | DestroyReason::WrongMarker
             | DestroyReason::Reappeared => true,
+        }
+    }
+
+    /// Whether the decision rests on the ledger's word alone, so that a ledger that is behind or
+    /// copied must not make it. The others follow from a call that somebody makes now.
+    #[must_use]
+    pub const fn rests_on_ledger(self) -> bool {
+        match self {
+            DestroyReason::Deadline
+            | DestroyReason::Undelivered
+            | DestroyReason::HolderDied
+            | DestroyReason::LateCreate
+            | DestroyReason::Reappeared => true,
+            DestroyReason::OwnerAsked
+            | DestroyReason::OperatorAsked
+            | DestroyReason::PreparationFailed
+            | DestroyReason::StopUnconfirmed
+            | DestroyReason::WrongMarker => false,
         }
     }
 }

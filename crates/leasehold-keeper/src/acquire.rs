@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireKey, Caller, Claim, Clocks, CreateOutcome, EventKind, Home, Input, KeyedIntent, Lease,
-    LeaseId, Marker, NewLease, Owner, Spec, State, Step, Timestamp, answer_key,
+    AcquireKey, Attempt, Caller, Claim, Clocks, CreateOutcome, EventKind, Home, Input, KeyedIntent,
+    Lease, LeaseId, Marker, NewLease, Owner, Refusal, Spec, State, Step, Timestamp, answer_key,
 };
 use leasehold_ports::{CreateRequest, Created, InventoryEntry, LedgerError, ProviderError, Write};
 
 use crate::access::Access;
-use crate::{Keeper, KeeperError, SeededBug, crash};
+use crate::{Keeper, KeeperError, crash};
 
 /// How often another name is tried when a stranger has the one that was asked for.
 const NAMES: u32 = 3;
@@ -128,23 +128,27 @@ impl Keeper {
         request: &AcquireRequest,
         limit: Timestamp,
     ) -> Result<Lease, KeeperError> {
-        answer_key(&lease, intent)?;
-        let caller = Caller::Keeper;
-        // Where the old attempt is known to have made nothing, or its time is over, this caller's
-        // retry may create. The core says so.
-        let may_create = matches!(lease.state, State::Requested | State::Creating);
-        if may_create {
-            let name = self.inner.secret.sandbox_name(&lease.id, next_attempt(&lease));
+        let mut row = lease;
+        loop {
+            answer_key(&row, intent)?;
+            if !matches!(row.state, State::Requested | State::Creating) {
+                return self.settle(&row.id, request.delivered, limit).await;
+            }
+            // Where the old attempt is known to have made nothing, or its time is over, this
+            // caller's retry may create. The core says so.
+            let name = self.inner.secret.sandbox_name(&row.id, next_attempt(&row));
             let send = self.send_create(name, access);
-            match self.decide(&lease.id, &send, &caller).await {
-                Ok(decided) => {
-                    return self.created(access, decided.lease, request, limit).await;
-                }
+            match self.decide(&row.id, &send, &Caller::Keeper).await {
+                Ok(decided) => return self.created(access, decided.lease, request, limit).await,
                 Err(KeeperError::Refused(_)) => {}
                 Err(error) => return Err(error),
             }
+            if self.now() >= limit {
+                return Err(KeeperError::Unsettled { lease: row.id });
+            }
+            self.advance(&row, request.delivered, limit).await?;
+            row = self.read(&row.id).await?;
         }
-        self.settle(&lease.id, request.delivered, limit).await
     }
 
     /// Sends creates for a row in `Requested` until one is answered.
@@ -180,18 +184,19 @@ impl Keeper {
             let Some(attempt) = lease.attempt.clone() else {
                 return Err(KeeperError::Unsettled { lease: id });
             };
-            let result = self.call_create(access, &lease, &attempt.name, attempt.number).await;
+            let result = self.call_create(access, &lease, &attempt).await;
             let (outcome, problem) = self.create_outcome(result, tried < NAMES);
             let input = Input::CreateEnded {
                 attempt: attempt.number,
                 outcome: outcome.clone(),
                 debt: self.new_lease_id(),
             };
-            let late_made = matches!(outcome, CreateOutcome::Made { .. })
-                && self.inner.seeded.has(SeededBug::LateCreateDropped);
             let decided = match self.decide(&id, &input, &Caller::Keeper).await {
                 Ok(decided) => decided,
-                Err(_) if late_made => return Err(KeeperError::Unsettled { lease: id }),
+                // Somebody found it before our answer came; what they made of it counts.
+                Err(KeeperError::Refused(_)) if matches!(outcome, CreateOutcome::Made { .. }) => {
+                    return self.settle(&id, request.delivered, limit).await;
+                }
                 Err(error) => return Err(problem.map_or(error, |source| step_failed(&id, source))),
             };
             crash::point(Step::Create, crash::Edge::Recorded);
@@ -218,15 +223,20 @@ impl Keeper {
         &self,
         access: &Access,
         lease: &Lease,
-        name: &leasehold_core::SandboxName,
-        attempt: u32,
+        attempt: &Attempt,
     ) -> Result<Created, ProviderError> {
+        let Attempt { number, name, horizon, .. } = attempt;
         let create = CreateRequest {
             name: name.clone(),
-            birth_key: self.inner.secret.birth_key(&lease.id, attempt),
+            birth_key: self.inner.secret.birth_key(&lease.id, *number),
             spec: lease.spec.clone(),
         };
-        let call = access.call(self, lease.clocks.provisioning);
+        let mut call = access.call(self, lease.clocks.provisioning);
+        // Whatever happened since the intent was written: after this it is not sent any more, since
+        // the attempt's horizon counts from it.
+        let latest =
+            horizon.since(self.now()).saturating_sub(access.provider.facts().create_horizon);
+        call.deadline = call.deadline.min(self.inner.clock.now() + latest);
         let work = async {
             match self.limited(&call, access.provider.create(&create, &call)).await {
                 // Our name, and taken: by our own call, should the provider have made it and lost
@@ -280,49 +290,65 @@ impl Keeper {
         loop {
             let row = self.read(id).await?;
             match row.state {
+                State::Active if delivered && !row.is_delivered() => {
+                    let owner = row.owner.clone();
+                    return self.acknowledge(id, &Caller::Owner { owner, grant: None }).await;
+                }
                 State::Active => return Ok(row),
                 State::Preparing | State::Creating => {}
-                State::Requested => {
-                    return Err(KeeperError::Unsettled { lease: id.clone() });
-                }
-                _ => return Err(self.acquire_failed(row).await),
+                State::Requested => return Err(KeeperError::Unsettled { lease: id.clone() }),
+                _ => return Err(acquire_failed(row)),
             }
-            let now = self.now();
-            if now >= limit {
+            if self.now() >= limit {
                 return Err(KeeperError::Unsettled { lease: id.clone() });
             }
-            if self.has_claim(&row) && row.state == State::Preparing {
-                self.prepare(row, delivered).await?;
-                continue;
-            }
-            match self.decide(id, &Input::TakeOver, &Caller::Keeper).await {
-                Ok(decided) if decided.lease.state == State::Preparing => {
-                    self.prepare(decided.lease, delivered).await?;
-                }
-                Ok(decided) => {
-                    self.find_attempt(decided.lease).await?;
-                }
-                Err(KeeperError::Refused(_)) => {
-                    let wait = Duration::from_millis(50).min(limit.since(now));
-                    self.inner.clock.sleep(wait.max(Duration::from_millis(1))).await;
-                }
-                Err(error) => return Err(error),
-            }
+            self.advance(&row, delivered, limit).await?;
         }
     }
 
-    async fn acquire_failed(&self, row: Lease) -> KeeperError {
-        let reason = row.cleanup.as_ref().map(|cleanup| cleanup.reason);
-        match (&row.receipt, reason) {
-            (Some(receipt), _) => {
-                leasehold_core::Refusal::Gone { lease: row.id.clone(), ending: receipt.ending }
-                    .into()
-            }
-            (None, Some(reason)) => {
-                leasehold_core::Refusal::Closing { lease: row.id.clone(), reason }.into()
-            }
-            (None, None) => KeeperError::Unsettled { lease: row.id.clone() },
+    /// Does what the row of an unfinished acquire asks for, or waits a moment where that is not
+    /// this node's turn.
+    async fn advance(
+        &self,
+        row: &Lease,
+        delivered: bool,
+        limit: Timestamp,
+    ) -> Result<(), KeeperError> {
+        if self.has_claim(row) && row.state == State::Preparing {
+            self.prepare(row.clone(), delivered).await?;
+            return Ok(());
         }
+        match self.decide(&row.id, &Input::TakeOver, &Caller::Keeper).await {
+            Ok(decided) if decided.lease.state == State::Preparing => {
+                self.prepare(decided.lease, delivered).await?;
+            }
+            Ok(decided) => {
+                self.find_attempt(decided.lease).await?;
+            }
+            Err(KeeperError::Refused(refusal)) => {
+                if let Refusal::Claimed { node, .. } = refusal
+                    && self.bury_if_dead(&row.id, &node).await?
+                {
+                    return Ok(());
+                }
+                let now = self.now();
+                let shortest = Duration::from_millis(50);
+                let wait = row.retry_at.since(now).clamp(shortest, Duration::from_secs(1));
+                let left = limit.since(now).max(Duration::from_millis(1));
+                self.inner.clock.sleep(wait.min(left)).await;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// Why an acquire whose row is being removed, or was, has no lease to give.
+fn acquire_failed(row: Lease) -> KeeperError {
+    match (row.receipt, row.cleanup) {
+        (Some(receipt), _) => Refusal::Gone { lease: row.id, ending: receipt.ending }.into(),
+        (None, Some(cleanup)) => Refusal::Closing { lease: row.id, reason: cleanup.reason }.into(),
+        (None, None) => KeeperError::Unsettled { lease: row.id },
     }
 }
 

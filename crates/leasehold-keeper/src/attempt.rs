@@ -15,6 +15,7 @@ impl Keeper {
                 Looked::Unprovable { problem: error.to_string(), retry_at: self.retry_at(tries) }
             }
             Ok(access) => {
+                let asked_at = self.now();
                 let call = access.call(self, self.inner.settings.proof);
                 let search = access.provider.find_by_name(&attempt.name, &call);
                 let hits =
@@ -24,8 +25,12 @@ impl Keeper {
                         problem: error.to_string(),
                         retry_at: self.retry_at(tries),
                     },
+                    Ok(hits) if hits.is_empty() && self.is_in_jump_grace() => Looked::Unprovable {
+                        problem: "the clock jumped a short while ago".to_owned(),
+                        retry_at: self.retry_at(tries),
+                    },
                     Ok(hits) if hits.is_empty() => {
-                        Looked::Absent { lag: access.provider.facts().list_lag }
+                        Looked::Absent { asked_at, lag: access.provider.facts().list_lag }
                     }
                     Ok(hits) => match born_here(&hits, lease.created_at) {
                         Some(made) => Looked::Found { sandbox: made.sandbox, birth: made.birth },

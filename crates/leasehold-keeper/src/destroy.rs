@@ -106,6 +106,7 @@ impl Keeper {
         let facts = access.provider.facts();
         let lag = facts.read_lag;
         let call = access.call(self, self.inner.settings.proof);
+        let asked_at = self.now();
         if facts.recycles_ids && !self.inner.seeded.has(SeededBug::BirthNotRead) {
             match self.limited(&call, access.provider.status(&pin.sandbox, &call)).await {
                 Ok(Status::Present { birth, .. }) if birth != pin.birth => {
@@ -115,13 +116,15 @@ impl Keeper {
                 }
                 Ok(Status::Present { .. }) => {}
                 Ok(Status::Destroyed(evidence)) => return DestroyOutcome::Proved(evidence),
-                Ok(Status::Absent(evidence)) => return DestroyOutcome::Absent { evidence, lag },
+                Ok(Status::Absent(evidence)) => {
+                    return DestroyOutcome::Absent { evidence, asked_at, lag };
+                }
                 Err(error) => return self.unproved(lease, error.to_string(), None),
             }
         }
         match self.limited(&call, access.provider.destroy(&pin.sandbox, &call)).await {
             Ok(Removal::Proved(evidence)) => DestroyOutcome::Proved(evidence),
-            Ok(Removal::Absent(evidence)) => DestroyOutcome::Absent { evidence, lag },
+            Ok(Removal::Absent(evidence)) => DestroyOutcome::Absent { evidence, asked_at, lag },
             Ok(Removal::Accepted) => self.await_removal(access, lease, pin).await,
             Err(error) => self.unproved(lease, error.to_string(), None),
         }
@@ -139,10 +142,13 @@ impl Keeper {
         let mut wait = Duration::from_millis(100);
         loop {
             self.inner.clock.sleep(wait).await;
+            let asked_at = self.now();
             let call = access.call(self, self.inner.settings.proof);
             match self.limited(&call, access.provider.status(&pin.sandbox, &call)).await {
                 Ok(Status::Destroyed(evidence)) => return DestroyOutcome::Proved(evidence),
-                Ok(Status::Absent(evidence)) => return DestroyOutcome::Absent { evidence, lag },
+                Ok(Status::Absent(evidence)) => {
+                    return DestroyOutcome::Absent { evidence, asked_at, lag };
+                }
                 Ok(Status::Present { birth, .. }) if birth != pin.birth => {
                     return DestroyOutcome::Stranger(Evidence::of(
                         "another sandbox stands under the id: its birth differs",

@@ -110,17 +110,12 @@ impl Keeper {
             if row.busy_nodes.is_empty() || row.state != State::Parking {
                 return;
             }
-            if let Ok(nodes) = self.inner.ledger.nodes().await {
-                let mut buried = false;
-                for dead in nodes.into_iter().filter(|node| node.proved_dead) {
-                    if row.busy_nodes.contains(&dead.node) {
-                        let input = Input::NodeDied { node: dead.node };
-                        buried |= self.decide(id, &input, &Caller::Keeper).await.is_ok();
-                    }
-                }
-                if buried {
-                    continue;
-                }
+            let mut buried = false;
+            for node in &row.busy_nodes {
+                buried |= self.bury_if_dead(id, node).await.unwrap_or(false);
+            }
+            if buried {
+                continue;
             }
             if self.now() >= limit {
                 return;

@@ -6,6 +6,8 @@
 
 use leasehold_core::{Caller, Input, Lease, LeaseId, NodeId, State, Step, next_step};
 
+use leasehold_ports::LedgerMode;
+
 use crate::{Keeper, KeeperError};
 
 /// How far a recovery goes.
@@ -26,6 +28,8 @@ pub struct Recovery {
     pub ended: Vec<LeaseId>,
     /// What went wrong; each row is tried again later.
     pub failed: Vec<(LeaseId, KeeperError)>,
+    /// Why nothing was done: the ledger is behind, copied or from another machine.
+    pub restored: Option<String>,
     /// Nodes that were found dead.
     pub dead_nodes: Vec<NodeId>,
 }
@@ -37,6 +41,14 @@ impl Keeper {
     /// Only if the ledger cannot be read. What fails for a row is in the report.
     pub async fn recover(&self, scope: RecoveryScope) -> Result<Recovery, KeeperError> {
         let mut report = Recovery::default();
+        if let LedgerMode::Restored { why } = self.inner.ledger.mode().await? {
+            tracing::warn!(
+                why,
+                "restored mode: nothing is recovered until `leasehold ledger accept`"
+            );
+            report.restored = Some(why);
+            return Ok(report);
+        }
         self.bury_dead_nodes(scope, &mut report).await?;
         if scope == RecoveryScope::Everything {
             let due = self.inner.ledger.due(self.now(), self.inner.settings.page).await?;
@@ -109,6 +121,21 @@ impl Keeper {
         };
         let decided = self.decide(&row.id, &input, &keeper).await?;
         self.carry_on(decided.lease).await.map(Some)
+    }
+
+    /// Ends the rights of a node on a row if the node is proved to be dead; whether it did.
+    pub(crate) async fn bury_if_dead(
+        &self,
+        lease: &LeaseId,
+        node: &NodeId,
+    ) -> Result<bool, KeeperError> {
+        let nodes = self.inner.ledger.nodes().await?;
+        if !nodes.iter().any(|record| record.node == *node && record.proved_dead) {
+            return Ok(false);
+        }
+        let input = Input::NodeDied { node: node.clone() };
+        self.decide(lease, &input, &Caller::Keeper).await?;
+        Ok(true)
     }
 
     pub(crate) fn has_claim(&self, row: &Lease) -> bool {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     Attention, Caller, Evidence, Input, Lease, LeaseId, Pin, Refusal, ResumeOutcome, State, Step,
+    Timestamp,
 };
 use leasehold_ports::{ProviderError, Status};
 
@@ -14,7 +15,7 @@ use crate::{Keeper, KeeperError, SeededBug, crash};
 /// What a look at a parked sandbox tells.
 enum Verified {
     Outcome(ResumeOutcome, Option<Attention>),
-    Absent { evidence: Evidence, lag: Duration },
+    Absent { evidence: Evidence, asked_at: Timestamp, lag: Duration },
 }
 
 impl Keeper {
@@ -60,13 +61,13 @@ impl Keeper {
             }
         };
         let row = match verified {
-            Verified::Absent { evidence, lag } => {
-                let input = Input::SandboxAbsent { evidence, lag };
+            Verified::Absent { evidence, asked_at, lag } => {
+                let input = Input::SandboxAbsent { evidence, asked_at, lag };
                 let row = self.decide(&id, &input, &Caller::Keeper).await?.lease;
                 crash::point(Step::Verify, crash::Edge::Recorded);
                 // The second look, where the caller can wait for it.
                 if lag <= self.inner.settings.proof && row.state == State::Parked {
-                    self.inner.clock.sleep(lag.max(Duration::from_millis(1))).await;
+                    self.inner.clock.sleep(lag + Duration::from_millis(1)).await;
                     self.look_again(&row).await?
                 } else {
                     row
@@ -117,6 +118,7 @@ impl Keeper {
         pin: &Pin,
         delivered: bool,
     ) -> Verified {
+        let asked_at = self.now();
         let call = access.call(self, self.inner.settings.proof);
         let transient = |error: ProviderError| {
             Verified::Outcome(ResumeOutcome::Transient { problem: error.to_string() }, None)
@@ -129,7 +131,8 @@ impl Keeper {
                 return Verified::Outcome(ResumeOutcome::Stranger { evidence }, None);
             }
             Ok(Status::Absent(evidence) | Status::Destroyed(evidence)) => {
-                return Verified::Absent { evidence, lag: access.provider.facts().read_lag };
+                let lag = access.provider.facts().read_lag;
+                return Verified::Absent { evidence, asked_at, lag };
             }
             Err(error) => return transient(error),
         }
@@ -169,13 +172,14 @@ impl Keeper {
     pub(crate) async fn look_again(&self, lease: &Lease) -> Result<Lease, KeeperError> {
         let Some(pin) = &lease.pin else { return Ok(lease.clone()) };
         let access = self.access(&lease.home).await?;
+        let asked_at = self.now();
         let call = access.call(self, self.inner.settings.proof);
         let lag = access.provider.facts().read_lag;
         let status = self.limited(&call, access.provider.status(&pin.sandbox, &call)).await;
         let input = match status {
             Ok(Status::Present { .. }) => Input::SandboxPresent,
             Ok(Status::Absent(evidence) | Status::Destroyed(evidence)) => {
-                Input::SandboxAbsent { evidence, lag }
+                Input::SandboxAbsent { evidence, asked_at, lag }
             }
             Err(source) => {
                 let lease = lease.id.clone();

@@ -7,12 +7,8 @@ use leasehold_core::Guards;
 pub enum SeededBug {
     /// A guard of the lifecycle is missing.
     Guard(&'static str),
-    /// The create goes out before its intent is recorded.
-    CreateBeforeIntent,
     /// A key's account is not proved before its answers are believed.
     AccountNotProved,
-    /// A late create's sandbox is removed directly, or forgotten, instead of being recorded.
-    LateCreateDropped,
     /// A command starts before the lease is recorded as dirty.
     StartBeforeDirty,
     /// The gate is not looked at between the record and the start.
@@ -25,8 +21,6 @@ pub enum SeededBug {
     BirthNotRead,
     /// A listing that lacks a sandbox counts as its absence.
     ListBelieved,
-    /// Recovery sends a create again.
-    RecoveryCreates,
 }
 
 pub(crate) struct SeededBugs {

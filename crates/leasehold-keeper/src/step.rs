@@ -16,13 +16,17 @@ pub trait StepObserver: Send + Sync {
 
 impl Keeper {
     /// Awaits a provider call, and gives up at its deadline. A call that was given up may still have
-    /// its effect.
+    /// its effect; one whose time is over before it begins is not made.
     pub(crate) async fn limited<T>(
         &self,
         call: &Call,
         work: impl Future<Output = Result<T, ProviderError>>,
     ) -> Result<T, ProviderError> {
         let left = call.deadline.since(self.inner.clock.now());
+        if left.is_zero() {
+            let message = "its time was over before it was sent".to_owned();
+            return Err(ProviderError::Unreachable { message, source: None });
+        }
         tokio::select! {
             biased;
             result = work => result,

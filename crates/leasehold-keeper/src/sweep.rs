@@ -224,7 +224,11 @@ impl Keeper {
                 let evidence = leasehold_core::Evidence::of("not in the list");
                 let lag = std::time::Duration::ZERO;
                 for _ in 0..2 {
-                    let input = Input::SandboxAbsent { evidence: evidence.clone(), lag };
+                    let input = Input::SandboxAbsent {
+                        evidence: evidence.clone(),
+                        asked_at: self.now(),
+                        lag,
+                    };
                     let _ = self.decide(&row.id, &input, &Caller::Keeper).await;
                     self.inner.clock.sleep(std::time::Duration::from_millis(1)).await;
                 }

@@ -1,6 +1,8 @@
 //! From the intent to a prepared sandbox. Recovery comes through here too, and never creates: only
 //! [`Draft::send_create`] leads to a create, and only a caller's acquire leads to it.
 
+use std::time::Duration;
+
 use crate::event::EventKind;
 use crate::identifiers::{BirthFingerprint, Epoch, LeaseId, SandboxId, SandboxName};
 use crate::lease::{
@@ -12,6 +14,9 @@ use crate::refusal::Refusal;
 use crate::time::Timestamp;
 
 use super::{CreateOutcome, Draft, Guards, Looked, PrepareOutcome};
+
+/// How long to wait between two looks for a sandbox that may still come.
+const LOOK_PAUSE: Duration = Duration::from_secs(5);
 
 /// Whether an acquire with a key that was used before gets the lease of that key.
 ///
@@ -125,14 +130,14 @@ impl Draft<'_> {
                 self.next.attention.remove(&Attention::AmbiguousAttempt);
                 self.pin(sandbox, birth);
             }
-            Looked::Absent { lag } => {
+            Looked::Absent { asked_at, lag } => {
                 self.next.claim = None;
-                if now < current.horizon && self.guards.stand(Guards::HORIZON) {
-                    self.next.retry_at = current.horizon;
+                if *asked_at < current.horizon && self.guards.stand(Guards::HORIZON) {
+                    self.next.retry_at = current.horizon.min(now + LOOK_PAUSE);
                     return Ok(());
                 }
                 self.note(EventKind::AttemptAbsent { attempt });
-                if self.is_second_look(*lag) {
+                if self.is_second_look(*asked_at, *lag) {
                     self.close(
                         Ending::NeverCreated,
                         Evidence::of("two full listings past the create horizon do not hold it"),

@@ -7,6 +7,7 @@ use crate::identifiers::{BirthFingerprint, Epoch, NodeId, SandboxId};
 use crate::lease::{Attention, Cleanliness, Cleanup, DestroyReason, Kind, Pin, State};
 use crate::receipt::{Ending, Evidence, Receipt};
 use crate::refusal::Refusal;
+use crate::time::Timestamp;
 
 use super::due::next_step;
 use super::{DestroyOutcome, Draft, Guards};
@@ -44,7 +45,9 @@ impl Draft<'_> {
         }
         match outcome {
             DestroyOutcome::Proved(evidence) => self.close(Ending::Destroyed, evidence.clone()),
-            DestroyOutcome::Absent { evidence, lag } => self.sandbox_absent(evidence, *lag),
+            DestroyOutcome::Absent { evidence, asked_at, lag } => {
+                self.sandbox_absent(evidence, *asked_at, *lag);
+            }
             DestroyOutcome::Stranger(evidence) => {
                 self.next.attention.insert(Attention::Stranger);
                 self.close(Ending::AlreadyAbsent, evidence.clone());
@@ -61,7 +64,7 @@ impl Draft<'_> {
     }
 
     /// Keeps the row open, and says when to go on.
-    pub(super) fn unproved(&mut self, problem: &str, retry_at: crate::Timestamp) {
+    pub(super) fn unproved(&mut self, problem: &str, retry_at: Timestamp) {
         self.next.claim = None;
         self.next.retry_at = retry_at;
         if let Some(cleanup) = &mut self.next.cleanup {
@@ -72,14 +75,19 @@ impl Draft<'_> {
     }
 
     /// One look that did not find the sandbox; the second, late enough after the first, proves it.
-    pub(super) fn sandbox_absent(&mut self, evidence: &Evidence, lag: Duration) {
+    pub(super) fn sandbox_absent(
+        &mut self,
+        evidence: &Evidence,
+        asked_at: Timestamp,
+        lag: Duration,
+    ) {
         let ending = match self.next.state {
             State::Active | State::Parking | State::Parked | State::Resuming => Ending::Lost,
             State::Preparing | State::Destroying => Ending::AlreadyAbsent,
             State::Requested | State::Creating | State::Closed => return,
         };
         self.note(EventKind::SandboxAbsent { proof: evidence.proof.clone() });
-        if self.is_second_look(lag) {
+        if self.is_second_look(asked_at, lag) {
             let proof = format!("two looks: {}", evidence.proof);
             self.close(ending, Evidence { proof, request_id: evidence.request_id.clone() });
             return;
@@ -94,14 +102,14 @@ impl Draft<'_> {
         }
     }
 
-    /// Notes a look that found nothing; whether it is the one that proves absence.
-    pub(super) fn is_second_look(&mut self, lag: Duration) -> bool {
-        let now = self.context.now;
-        let first = *self.next.absent_since.get_or_insert(now);
+    /// Notes a look that found nothing; whether it is the one that proves absence. The first counts
+    /// from its answer, the second from its question: only what lies between is certain.
+    pub(super) fn is_second_look(&mut self, asked_at: Timestamp, lag: Duration) -> bool {
+        let first = *self.next.absent_since.get_or_insert(self.context.now);
         if !self.guards.stand(Guards::TWO_LOOKS) {
             return true;
         }
-        first < now && now.since(first) >= lag
+        first < asked_at && asked_at.since(first) >= lag
     }
 
     /// Ends the lease, with its evidence.

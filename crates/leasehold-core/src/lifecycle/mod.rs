@@ -107,6 +107,8 @@ pub enum Looked {
     },
     /// A full listing does not hold it.
     Absent {
+        /// When the listing was asked for. What it lacks may have been made after that.
+        asked_at: Timestamp,
         /// How far apart two looks must be: the provider's list lag.
         lag: Duration,
     },
@@ -179,6 +181,8 @@ pub enum DestroyOutcome {
     Absent {
         /// What it said.
         evidence: Evidence,
+        /// When it was asked.
+        asked_at: Timestamp,
         /// How far apart two looks must be.
         lag: Duration,
     },
@@ -295,6 +299,8 @@ pub enum Input {
     SandboxAbsent {
         /// What was seen.
         evidence: Evidence,
+        /// When it was asked for.
+        asked_at: Timestamp,
         /// How far apart two looks must be: the provider's read lag.
         lag: Duration,
     },
@@ -441,7 +447,9 @@ impl Draft<'_> {
             Input::ResumeEnded { epoch, outcome } => self.resume_ended(*epoch, outcome)?,
             Input::Destroy { reason } => self.destroy(*reason),
             Input::DestroyEnded { epoch, outcome } => self.destroy_ended(*epoch, outcome)?,
-            Input::SandboxAbsent { evidence, lag } => self.sandbox_absent(evidence, *lag),
+            Input::SandboxAbsent { evidence, asked_at, lag } => {
+                self.sandbox_absent(evidence, *asked_at, *lag);
+            }
             Input::SandboxPresent => self.next.absent_since = None,
             Input::Expire => self.expire()?,
             Input::TakeBack => self.take_back()?,
