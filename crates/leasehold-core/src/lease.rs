@@ -128,24 +128,6 @@ impl DestroyReason {
             | DestroyReason::Reappeared => true,
         }
     }
-
-    /// Whether the decision rests on the ledger's word alone, so that a ledger that is behind or
-    /// copied must not make it. The others follow from a call that somebody makes now.
-    #[must_use]
-    pub const fn rests_on_ledger(self) -> bool {
-        match self {
-            DestroyReason::Deadline
-            | DestroyReason::Undelivered
-            | DestroyReason::HolderDied
-            | DestroyReason::LateCreate
-            | DestroyReason::Reappeared => true,
-            DestroyReason::OwnerAsked
-            | DestroyReason::OperatorAsked
-            | DestroyReason::PreparationFailed
-            | DestroyReason::StopUnconfirmed
-            | DestroyReason::WrongMarker => false,
-        }
-    }
 }
 
 impl fmt::Display for DestroyReason {
