@@ -97,6 +97,7 @@ struct Inner {
     /// Set once this node takes no more work.
     draining: CancellationToken,
     jumps: Mutex<work::JumpWatch>,
+    setbacks: Mutex<recover::Setbacks>,
     seeded: seeded::SeededBugs,
     observer: Option<Arc<dyn StepObserver>>,
 }
@@ -135,6 +136,7 @@ impl Keeper {
                 settings: parts.settings,
                 accounts: Mutex::default(),
                 commands: Arc::default(),
+                setbacks: Mutex::default(),
                 draining: CancellationToken::new(),
                 seeded: seeded::SeededBugs::new(bugs),
                 observer,

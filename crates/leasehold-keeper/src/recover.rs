@@ -4,11 +4,41 @@
 //! out deadlines, takes back what was not delivered, and pays debts; in pages, and one bad row holds
 //! up nobody.
 
-use leasehold_core::{Caller, Input, Lease, LeaseId, NodeId, State, Step, next_step};
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::stream::{self, StreamExt};
+use leasehold_core::{Caller, Input, Lease, LeaseId, NodeId, State, Step, Timestamp, next_step};
 
 use leasehold_ports::LedgerMode;
 
-use crate::{Keeper, KeeperError};
+use crate::{Keeper, KeeperError, lock};
+
+/// How many rows of a page are attended to at once.
+const AT_ONCE: usize = 8;
+
+/// Rows that could not be attended to, although they are due: they wait their turn, so that they do
+/// not take the places of others in every page.
+#[derive(Default)]
+pub(crate) struct Setbacks(BTreeMap<LeaseId, (u32, Timestamp)>);
+
+impl Setbacks {
+    fn waiting(&self, now: Timestamp) -> BTreeSet<LeaseId> {
+        let waits = |(_, (_, until)): &(&LeaseId, &(u32, Timestamp))| *until > now;
+        self.0.iter().filter(waits).map(|(id, _)| id.clone()).collect()
+    }
+
+    fn tries(&self, id: &LeaseId) -> u32 {
+        self.0.get(id).map_or(0, |(tries, _)| *tries)
+    }
+
+    fn note(&mut self, id: &LeaseId, tries: u32, until: Timestamp) {
+        self.0.insert(id.clone(), (tries, until));
+    }
+
+    fn clear(&mut self, id: &LeaseId) {
+        self.0.remove(id);
+    }
+}
 
 /// How far a recovery goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +58,8 @@ pub struct Recovery {
     pub ended: Vec<LeaseId>,
     /// What went wrong; each row is tried again later.
     pub failed: Vec<(LeaseId, KeeperError)>,
+    /// Whether more was due than one page takes.
+    pub more: bool,
     /// Why nothing was done: the ledger is behind, copied or from another machine.
     pub restored: Option<String>,
     /// Nodes that were found dead.
@@ -35,7 +67,7 @@ pub struct Recovery {
 }
 
 impl Keeper {
-    /// Does what is due, once.
+    /// Does what is due, one page of it.
     ///
     /// # Errors
     /// Only if the ledger cannot be read. What fails for a row is in the report.
@@ -51,14 +83,41 @@ impl Keeper {
         }
         self.bury_dead_nodes(scope, &mut report).await?;
         if scope == RecoveryScope::Everything {
-            let due = self.inner.ledger.due(self.now(), self.inner.settings.page).await?;
-            for row in due {
-                let id = row.id.clone();
-                let attended = self.attend(row).await;
-                report.note(id, attended);
-            }
+            self.attend_page(&mut report).await?;
         }
         Ok(report)
+    }
+
+    /// Attends to one page of due rows, some at a time: a provider that hangs for one row does not
+    /// hold up the others, and neither does a row that cannot be written.
+    async fn attend_page(&self, report: &mut Recovery) -> Result<(), KeeperError> {
+        let now = self.now();
+        let waiting = lock(&self.inner.setbacks).waiting(now);
+        let page = self.inner.settings.page;
+        let overdue = u32::try_from(waiting.len()).unwrap_or(u32::MAX);
+        let mut due = self.inner.ledger.due(now, page.saturating_add(overdue)).await?;
+        due.retain(|row| !waiting.contains(&row.id));
+        report.more = due.len() >= page as usize;
+        let mut attended = stream::iter(due)
+            .map(|row| async {
+                let id = row.id.clone();
+                let attended = self.attend(row).await;
+                (id, attended)
+            })
+            .buffer_unordered(AT_ONCE);
+        while let Some((id, attended)) = attended.next().await {
+            let mut setbacks = lock(&self.inner.setbacks);
+            match &attended {
+                Err(error) if !matches!(error, KeeperError::Refused(_)) => {
+                    let tries = setbacks.tries(&id);
+                    setbacks.note(&id, tries + 1, self.retry_at(tries));
+                }
+                _ => setbacks.clear(&id),
+            }
+            drop(setbacks);
+            report.note(id, attended);
+        }
+        Ok(())
     }
 
     async fn bury_dead_nodes(
@@ -143,7 +202,7 @@ impl Keeper {
     }
 
     /// Does the step that a row claimed by this node asks for, and the removal that may follow.
-    async fn carry_on(&self, row: Lease) -> Result<Lease, KeeperError> {
+    pub(crate) async fn carry_on(&self, row: Lease) -> Result<Lease, KeeperError> {
         self.close_gate_here(&row);
         let row = match next_step(&row) {
             Some(Step::Prepare) => self.prepare(row, false).await?,

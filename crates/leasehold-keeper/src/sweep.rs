@@ -34,6 +34,9 @@ pub struct SweepReport {
     pub reopened: Vec<LeaseId>,
     /// What no row names. Left alone: `leasehold destroy --orphan` is for a person.
     pub orphans: Vec<Orphan>,
+    /// Rows that should have been opened again, and were not: the brake is on, or the ledger is in
+    /// restored mode.
+    pub failed: Vec<(LeaseId, KeeperError)>,
     /// Homes whose inventory could not be read to its end: nothing follows from it.
     pub incomplete: Vec<(Home, KeeperError)>,
 }
@@ -131,7 +134,14 @@ impl Keeper {
             // Gone meanwhile, or not to be told: nothing follows.
             _ => return Ok(None),
         }
-        self.reclaim(row, entry).await
+        let id = row.id.clone();
+        match self.reclaim(row, entry).await {
+            Ok(reclaimed) => Ok(reclaimed),
+            Err(error) => {
+                report.failed.push((id, error));
+                Ok(None)
+            }
+        }
     }
 
     /// Binds what was found to the row that knows it, and has it removed unless it is awaited.
@@ -161,8 +171,14 @@ impl Keeper {
             },
         };
         match self.decide(&row.id, &input, &Caller::Keeper).await {
-            Ok(decided) => Ok(decided.wrote.then_some(row.id)),
-            Err(KeeperError::Refused(_)) => Ok(None),
+            Ok(decided) if decided.wrote => {
+                // What was pinned for this node is carried on at once; what was opened again is due.
+                if self.has_claim(&decided.lease) {
+                    self.carry_on(decided.lease).await?;
+                }
+                Ok(Some(row.id))
+            }
+            Ok(_) | Err(KeeperError::Refused(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold_core::Caller;
-use leasehold_core::{Input, LeaseId, State, Timestamp};
+use futures_util::future::join;
+use leasehold_core::{Caller, Input, LeaseId, State, Timestamp};
 use leasehold_ports::Clock;
 use tokio_util::sync::CancellationToken;
 
@@ -11,6 +11,10 @@ use crate::{Keeper, KeeperError, RecoveryScope, lock};
 
 /// How far wall clock and monotonic clock may part before it counts as a jump.
 const JUMP: Duration = Duration::from_secs(30);
+
+/// The shortest sleep between two pages of due work: a provider sees a boot after a long stop as a
+/// stream, not as a flood.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// The longest sleep between two looks for due work: another node may have made some.
 const LONGEST_SLEEP: Duration = Duration::from_secs(15);
@@ -29,32 +33,46 @@ impl JumpWatch {
 }
 
 impl Keeper {
-    /// Does everything that nobody waits for, until `stop`: recovery, deadlines, debts.
+    /// Does everything that nobody waits for, until `stop`: recovery, deadlines, debts, and the ends
+    /// of commands whose gate another node has closed.
     pub async fn work(&self, stop: &CancellationToken) {
-        while !stop.is_cancelled() {
-            self.watch_gates().await;
-            if let Err(error) = self.recover(RecoveryScope::Everything).await {
-                tracing::error!(code = error.code(), "{error}");
+        let recovering = async {
+            while !stop.is_cancelled() {
+                let wait = self.recover_and_plan().await;
+                self.inner.clock.sleep(wait).await;
             }
-            let wait = match self.inner.ledger.next_due().await {
-                Ok(Some(due)) => due.since(self.now()),
-                Ok(None) | Err(_) => LONGEST_SLEEP,
-            };
-            let busy = !self.inner.commands.leases().is_empty();
-            let longest = if busy { self.inner.settings.gate_poll } else { LONGEST_SLEEP };
-            // Overdue work that another node has claimed is looked at again, but not all the time.
-            let wait = wait.clamp(Duration::from_millis(100), longest);
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = self.inner.clock.sleep(wait) => {}
+        };
+        let watching = async {
+            while !stop.is_cancelled() {
+                self.watch_commands().await;
+                self.inner.clock.sleep(self.inner.settings.gate_poll).await;
             }
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            _ = join(recovering, watching) => {}
         }
     }
 
+    /// One page of recovery; how long to wait before the next.
+    async fn recover_and_plan(&self) -> Duration {
+        match self.recover(RecoveryScope::Everything).await {
+            Ok(report) if report.more => return SHORTEST_SLEEP,
+            Ok(_) => {}
+            Err(error) => tracing::error!(code = error.code(), "{error}"),
+        }
+        let wait = match self.inner.ledger.next_due().await {
+            Ok(Some(due)) => due.since(self.now()),
+            Ok(None) | Err(_) => LONGEST_SLEEP,
+        };
+        // Overdue work that another node has claimed is looked at again, but not all the time.
+        wait.clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
+    }
+
     /// Ends this node's commands on leases whose gate was closed by another node, also those whose
-    /// caller has gone away.
-    async fn watch_gates(&self) {
+    /// caller has gone away, and keeps the leases of the others from going idle.
+    async fn watch_commands(&self) {
         for lease in self.inner.commands.leases() {
             match self.read(&lease).await {
                 Ok(row) if matches!(row.state, State::Destroying | State::Closed) => {
@@ -63,7 +81,11 @@ impl Keeper {
                     self.inner.commands.forget(&lease);
                 }
                 Ok(row) if row.state != State::Active => self.end_commands_here(&lease).await,
-                _ => {}
+                Ok(_) => {
+                    // Refused when it has expired: recovery carries that out.
+                    let _ = self.decide(&lease, &Input::Touch, &Caller::Keeper).await;
+                }
+                Err(_) => {}
             }
         }
     }
@@ -82,6 +104,20 @@ impl Keeper {
     pub async fn settle_idle(&self) {
         for lease in self.inner.commands.idle_leases() {
             self.settle_lease(&lease).await;
+        }
+    }
+
+    /// Takes this node off the ledger's list at an orderly end, if nothing on record names it.
+    /// Where something does, the next recovery finds the node dead and ends its rights.
+    pub async fn leave(&self) {
+        self.inner.draining.cancel();
+        self.settle_idle().await;
+        let node = &self.inner.node;
+        if let Ok(rows) = self.inner.ledger.rows_of_node(node).await
+            && rows.is_empty()
+            && let Err(error) = self.inner.ledger.remove_node(node).await
+        {
+            tracing::debug!(%node, "{error}");
         }
     }
 
