@@ -180,7 +180,8 @@ impl Draft<'_> {
         self.next.retry_at = self.context.now;
         self.new_epoch();
         self.take_claim();
-        if self.next.state == State::Creating {
+        // One that is being removed is pinned too, so that it can be; that is all it is pinned for.
+        if self.next.state == State::Creating || !self.guards.stand(Guards::ABSORBING) {
             self.next.state = State::Preparing;
         }
     }

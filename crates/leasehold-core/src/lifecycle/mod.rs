@@ -438,7 +438,12 @@ impl Draft<'_> {
             Input::Touch => self.touch()?,
             Input::BeginCommands => self.begin_commands()?,
             Input::CommandsEnded { definite } => self.commands_ended(*definite),
-            Input::Release { goal: ReleaseGoal::Park } => self.release_to_park(),
+            Input::Release { goal: ReleaseGoal::Park } => {
+                // The first call that names the lease acknowledges it: from here on the grant before
+                // may not end it any more.
+                self.acknowledge();
+                self.release_to_park();
+            }
             Input::Release { goal: ReleaseGoal::Destroy } => {
                 self.destroy(DestroyReason::OwnerAsked);
             }

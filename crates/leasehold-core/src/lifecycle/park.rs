@@ -59,6 +59,7 @@ impl Draft<'_> {
         if too_late && self.guards.stand(Guards::DEADLINE) {
             return Err(Refusal::Expired { lease });
         }
+        self.acknowledge();
         self.next.state = State::Resuming;
         self.next.retry_at = now;
         self.new_epoch();

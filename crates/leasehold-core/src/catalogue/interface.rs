@@ -1,0 +1,109 @@
+//! Errors of what a person or a program asks of Leasehold.
+
+use super::{Entry, ErrorType, Handling, Severity, Theme, codes};
+
+pub(super) const ENTRIES: &[Entry] = &[
+    Entry {
+        code: codes::NO_SUCH_LEASE,
+        theme: Theme::Interface,
+        message: "there is no lease {lease} in this ledger",
+        class: "",
+        error_type: ErrorType::NotFound,
+        severity: Severity::Error,
+        documentation: "No row of the ledger has this id or one that begins so. A provider's \
+            sandbox id is no lease id, and gives no right to the sandbox. No provider was asked.",
+        trigger_scenarios: "a command or call names a lease that the ledger does not hold.",
+        common_situations: &[
+            "Another state directory is in use than at the acquire.",
+            "A sandbox's id was given instead of a lease's.",
+            "The lease ended long ago, and its row was compacted away.",
+        ],
+        solutions: &[
+            "List what there is: `leasehold ls`.",
+            "Check the state directory: `leasehold config show`.",
+            "For a sandbox without a lease, run `leasehold sweep` and see what it reports.",
+        ],
+        example_fix: "leasehold config show\n\
+            leasehold ls",
+        handling: Handling::Validation,
+        prevention_tips: &["Use one state directory for all front ends of a user."],
+        tags: &["lease", "id", "state-directory"],
+    },
+    Entry {
+        code: codes::AMBIGUOUS_LEASE_ID,
+        theme: Theme::Interface,
+        message: "{count} leases begin with {prefix}: give more characters",
+        class: "",
+        error_type: ErrorType::Validation,
+        severity: Severity::Error,
+        documentation: "A lease may be named by the beginning of its id if no other begins so. \
+            Here several do, and none was touched.",
+        trigger_scenarios: "a command names a lease by a prefix that more than one row has.",
+        common_situations: &["Very short prefixes in a ledger with many leases."],
+        solutions: &[
+            "Give a few characters more; `leasehold ls` shows the ids.",
+            "In scripts, use the whole id from `--json`.",
+        ],
+        example_fix: "leasehold ls\n\
+            leasehold show ls_abc4",
+        handling: Handling::Validation,
+        prevention_tips: &["Use whole ids in programs."],
+        tags: &["lease", "id", "cli"],
+    },
+    Entry {
+        code: codes::BAD_ARGUMENT,
+        theme: Theme::Interface,
+        message: "{argument} cannot be used: {problem}",
+        class: "",
+        error_type: ErrorType::Validation,
+        severity: Severity::Error,
+        documentation: "An argument or field of the request does not have the form that it must \
+            have. Nothing was done.",
+        trigger_scenarios: "an id, owner, duration, endpoint, variable name or path is empty, too \
+            long, or has characters that it may not have.",
+        common_situations: &[
+            "An owner is written without the slash between company and environment.",
+            "A duration has no unit.",
+            "A variable in a script is empty.",
+        ],
+        solutions: &[
+            "Correct the argument that the message names.",
+            "See the form of each with `leasehold help COMMAND`.",
+        ],
+        example_fix: "# before\n\
+            leasehold acquire --owner acme --for 90\n\
+            # after\n\
+            leasehold acquire --owner acme/production --for 90m",
+        handling: Handling::Validation,
+        prevention_tips: &["Quote variables in scripts, and stop on unset ones (`set -u`)."],
+        tags: &["argument", "validation", "cli"],
+    },
+    Entry {
+        code: codes::CONFIGURATION_INVALID,
+        theme: Theme::Interface,
+        message: "the configuration {path} cannot be used: {problem}",
+        class: "",
+        error_type: ErrorType::Validation,
+        severity: Severity::Error,
+        documentation: "The configuration has a field that is not known, lacks one that is needed, \
+            or holds a value out of range. A misspelt limit must not pass for no limit, so nothing \
+            is done with it. Open leases keep what was recorded at their acquire.",
+        trigger_scenarios: "reading the configuration file, its environment variables, or the \
+            configuration of a host's call.",
+        common_situations: &[
+            "A field is misspelt, or belongs to another section.",
+            "A value lacks its unit.",
+            "The file was written for another version.",
+        ],
+        solutions: &[
+            "Correct the field that the message names; `leasehold config show` prints what is in \
+             force, and where each value comes from.",
+            "Check the file with `leasehold check` before you use it.",
+        ],
+        example_fix: "leasehold config show\n\
+            leasehold check",
+        handling: Handling::Validation,
+        prevention_tips: &["Run `leasehold check` wherever the configuration is edited."],
+        tags: &["configuration", "validation"],
+    },
+];
