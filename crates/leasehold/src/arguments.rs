@@ -1,0 +1,150 @@
+//! The command line. Each verb's own arguments stand in its file, beside what it does with them.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use leasehold_core::{Caller, Grant, Owner};
+
+use crate::exit_code;
+use crate::verbs;
+
+/// Lends sandboxes to AI agents, and always gets them back.
+///
+/// A lease is the right of one owner to one sandbox, until a deadline. What may exist is on record
+/// before it is made, so that no crash, race or mistake loses a sandbox, ends a living one, or hands
+/// one to somebody else.
+///
+/// No Leasehold process runs between your commands, and while none runs nobody enforces deadlines:
+/// leases that have expired end at the next `leasehold recover`. Run it from a timer.
+#[derive(Debug, Parser)]
+#[command(name = "leasehold", version, max_term_width = 100, after_help = exit_code::HELP)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// Options that every verb takes.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Common {
+    /// Where the ledger and the sandboxes of this machine are kept.
+    ///
+    /// By default LEASEHOLD_STATE_DIR; without it /var/lib/leasehold for root, and
+    /// .local/state/leasehold in the home directory of the passwd entry for everybody else.
+    #[arg(long, global = true, value_name = "DIRECTORY")]
+    pub(crate) state_dir: Option<PathBuf>,
+
+    /// The configuration to use instead of leasehold.toml in the state directory.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Write results to standard output, and errors to standard error, as JSON.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Write nothing but results and errors.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Log to standard error; -vv and -vvv log more.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    /// How log lines are written.
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What Leasehold can be asked to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run a command in a new sandbox, and remove the sandbox.
+    Run(verbs::run::RunArguments),
+    /// Acquire a sandbox, and print its lease.
+    Acquire(verbs::acquire::AcquireArguments),
+    /// Run a command in the sandbox of a lease.
+    Exec(verbs::exec::ExecArguments),
+    /// Move the end of a lease.
+    Renew(verbs::renew::RenewArguments),
+    /// Be done with a lease for now: stop what runs in its sandbox, and keep it for the next use.
+    Park(verbs::park::ParkArguments),
+    /// Take a parked lease up again.
+    Resume(verbs::resume::ResumeArguments),
+    /// Be done with a lease: remove its sandbox, or keep it with --park.
+    Release(verbs::release::ReleaseArguments),
+    /// Remove a sandbox, with proof.
+    Destroy(verbs::destroy::DestroyArguments),
+    /// List leases.
+    Ls(verbs::ls::LsArguments),
+    /// Show all that is known of a lease.
+    Show(verbs::show::ShowArguments),
+    /// Show what happened in the life of a lease.
+    History(verbs::history::HistoryArguments),
+    /// Do what is due: end what has expired, and finish what dead processes left.
+    Recover(verbs::recover::RecoverArguments),
+    /// Compare the ledger with the sandboxes that there are, and report what no lease names.
+    Sweep(verbs::sweep::SweepArguments),
+    /// Give a lease up without proof, on the record. For operators.
+    Forget(verbs::forget::ForgetArguments),
+    /// Look after the ledger.
+    #[command(subcommand)]
+    Ledger(verbs::ledger::LedgerVerb),
+    /// Explain an error: what it means, and what to do.
+    Explain(verbs::explain::ExplainArguments),
+    /// Check that Leasehold can work here, and say what to do where it cannot.
+    Doctor(verbs::doctor::DoctorArguments),
+    /// Look at the configuration.
+    #[command(subcommand)]
+    Config(verbs::config::ConfigVerb),
+}
+
+impl Verb {
+    /// Whether every exit code that Leasehold does not need for itself is the command's.
+    pub(crate) const fn runs_a_command(&self) -> bool {
+        matches!(self, Verb::Run(_) | Verb::Exec(_))
+    }
+}
+
+/// For whom a call is made.
+#[derive(Args, Debug)]
+pub(crate) struct OwnerArgument {
+    /// For whom: company and environment. By default local/USER, or what the configuration says.
+    #[arg(long, value_name = "COMPANY/ENVIRONMENT")]
+    pub(crate) owner: Option<Owner>,
+}
+
+/// A lease, and on whose behalf it is used.
+#[derive(Args, Debug)]
+pub(crate) struct LeaseArguments {
+    /// The lease: its id, or the beginning of it.
+    #[arg(value_name = "LEASE")]
+    pub(crate) lease: String,
+
+    #[command(flatten)]
+    pub(crate) owner: OwnerArgument,
+
+    /// The number that the acquire or the resume gave; a call with an older one is refused.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) grant: Option<u64>,
+}
+
+impl LeaseArguments {
+    /// The caller, with the owner that counts where none was named.
+    pub(crate) fn caller(&self, usual: &Owner) -> Caller {
+        Caller::Owner {
+            owner: self.owner.owner.clone().unwrap_or_else(|| usual.clone()),
+            grant: self.grant.map(Grant),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Lends sandboxes to AI agents, and always gets them back: the command line.
+//!
+//! What lives here: arguments, configuration, wiring, and words. What may not live here: a decision
+//! about a lease, or a call to a provider that changes something; those are the keeper's.
+//!
+//! One verb is one file in [`verbs`]. A verb takes its arguments and the [`Installation`], and
+//! returns how the process ends, or a [`Failure`] that has its entry in the catalogue of errors.
+
+mod arguments;
+mod clock;
+mod command_arguments;
+mod configuration;
+mod exit_code;
+mod failure;
+mod installation;
+mod lease_names;
+mod logging;
+mod origin;
+mod output;
+mod relay;
+mod state_directory;
+mod stop;
+mod times;
+mod verbs;
+mod views;
+
+use std::process::ExitCode as ProcessExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::arguments::{Arguments, Common, Verb};
+use crate::configuration::Configuration;
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::installation::Installation;
+use crate::output::Output;
+use crate::state_directory::StateDirectory;
+
+fn main() -> ProcessExitCode {
+    // First: this program is also the init of local sandboxes.
+    leasehold_init::run_if_requested();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return explain_usage(&error).into(),
+    };
+    logging::start(&arguments.common);
+    let as_json = arguments.common.json;
+    let runs_a_command = arguments.verb.runs_a_command();
+    let exit = run(arguments).unwrap_or_else(|failure| {
+        let failure = if runs_a_command { failure.of_command() } else { failure };
+        failure.report(as_json);
+        failure.exit_code()
+    });
+    exit.into()
+}
+
+/// Prints help, the version or what is wrong with the arguments.
+fn explain_usage(error: &clap::Error) -> ExitCode {
+    // If nobody reads it there is nobody to tell.
+    let _ = error.print();
+    if !error.use_stderr() {
+        return ExitCode::DONE;
+    }
+    // The other codes of `run` and `exec` are their command's, 2 too.
+    let command = Arguments::command().ignore_errors(true);
+    let verb = command
+        .try_get_matches()
+        .ok()
+        .and_then(|matches| matches.subcommand_name().map(str::to_owned));
+    match verb.as_deref() {
+        Some("run" | "exec") => ExitCode::FAILED,
+        _ => ExitCode::USAGE,
+    }
+}
+
+fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    let Arguments { common, verb } = arguments;
+    let output = Output { json: common.json, quiet: common.quiet };
+    // It must work where nothing else does.
+    if let Verb::Explain(arguments) = &verb {
+        return verbs::explain::run(arguments, output);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let exit = runtime.block_on(dispatch(&common, verb, output));
+    // Threads that still wait for a call or for input are no reason to stay.
+    runtime.shutdown_background();
+    exit
+}
+
+async fn dispatch(common: &Common, verb: Verb, output: Output) -> Result<ExitCode, Failure> {
+    let variable = std::env::var_os(state_directory::VARIABLE);
+    let state = StateDirectory::find(common.state_dir.as_deref(), variable)?;
+    let configuration = Configuration::read(&state, common.config.as_deref())?;
+    let installation = Installation::new(state, configuration, output);
+    let installation = &installation;
+    match verb {
+        Verb::Run(arguments) => verbs::run::run(&arguments, installation).await,
+        Verb::Acquire(arguments) => verbs::acquire::run(&arguments, installation).await,
+        Verb::Exec(arguments) => verbs::exec::run(&arguments, installation).await,
+        Verb::Renew(arguments) => verbs::renew::run(&arguments, installation).await,
+        Verb::Park(arguments) => verbs::park::run(&arguments, installation).await,
+        Verb::Resume(arguments) => verbs::resume::run(&arguments, installation).await,
+        Verb::Release(arguments) => verbs::release::run(&arguments, installation).await,
+        Verb::Destroy(arguments) => verbs::destroy::run(&arguments, installation).await,
+        Verb::Ls(arguments) => verbs::ls::run(&arguments, installation).await,
+        Verb::Show(arguments) => verbs::show::run(&arguments, installation).await,
+        Verb::History(arguments) => verbs::history::run(&arguments, installation).await,
+        Verb::Recover(arguments) => verbs::recover::run(&arguments, installation).await,
+        Verb::Sweep(arguments) => verbs::sweep::run(&arguments, installation).await,
+        Verb::Forget(arguments) => verbs::forget::run(&arguments, installation).await,
+        Verb::Ledger(verb) => verbs::ledger::run(&verb, installation).await,
+        Verb::Explain(arguments) => verbs::explain::run(&arguments, installation.output),
+        Verb::Doctor(arguments) => verbs::doctor::run(&arguments, installation).await,
+        Verb::Config(verb) => verbs::config::run(&verb, installation),
+    }
+}

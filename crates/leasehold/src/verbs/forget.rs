@@ -1,0 +1,43 @@
+//! `leasehold forget`: an operator gives a lease up.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::installation::Installation;
+use crate::lease_names;
+use crate::views::ReceiptView;
+
+/// Give a lease up without proof, on the record. For operators.
+///
+/// Its sandbox is not removed, and never will be by this ledger; if it still exists, it goes on. Use
+/// it only for what cannot be proved gone, such as the sandboxes of an account that was closed.
+#[derive(Args, Debug)]
+pub(crate) struct ForgetArguments {
+    /// The lease: its id, or the beginning of it.
+    #[arg(value_name = "LEASE")]
+    lease: String,
+
+    /// Why, for the record.
+    #[arg(long, value_name = "REASON")]
+    why: String,
+}
+
+pub(crate) async fn run(
+    arguments: &ForgetArguments,
+    installation: &Installation,
+) -> Result<ExitCode, Failure> {
+    if arguments.why.trim().is_empty() {
+        return Err(Failure::bad_argument("--why", "the record needs a reason"));
+    }
+    let keeper = installation.keeper().await?;
+    let lease = lease_names::find(keeper.ledger(), &arguments.lease).await?.id;
+    let receipt = keeper.forget(&lease, &arguments.why, &installation.operator()).await?;
+    let receipt = ReceiptView::of(&receipt);
+    let value = json!({ "lease": lease, "receipt": receipt });
+    installation
+        .output
+        .result(&value, || format!("{lease} is {}: {}", receipt.ending, receipt.proof))?;
+    Ok(ExitCode::DONE)
+}

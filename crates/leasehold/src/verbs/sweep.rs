@@ -1,0 +1,72 @@
+//! `leasehold sweep`: the ledger against what there is.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::installation::Installation;
+use crate::output::table;
+use crate::times;
+
+/// Compare the ledger with the sandboxes that there are, and report what no lease names.
+///
+/// A sandbox that an ended lease or an attempt of this ledger made is removed at the next `leasehold
+/// recover`. Everything else is left alone: `leasehold destroy --orphan` is for a person.
+#[derive(Args, Debug)]
+pub(crate) struct SweepArguments {}
+
+pub(crate) async fn run(
+    _arguments: &SweepArguments,
+    installation: &Installation,
+) -> Result<ExitCode, Failure> {
+    let keeper = installation.keeper().await?;
+    let report = keeper.sweep(&[installation.local_home()?]).await?;
+    let orphans: Vec<_> = report
+        .orphans
+        .iter()
+        .map(|orphan| {
+            json!({
+                "sandbox": orphan.entry.sandbox,
+                "home": orphan.home.to_string(),
+                "state": format!("{:?}", orphan.entry.state).to_lowercase(),
+                "created_at": times::absolute(orphan.entry.created_at),
+                "known_as": orphan.known_as,
+            })
+        })
+        .collect();
+    let incomplete: Vec<_> = report
+        .incomplete
+        .iter()
+        .map(|(home, error)| {
+            json!({ "home": home.to_string(), "code": error.code(), "message": error.to_string() })
+        })
+        .collect();
+    let value = json!({
+        "seen": report.seen,
+        "reopened": report.reopened,
+        "orphans": orphans,
+        "incomplete": incomplete,
+    });
+    installation.output.result(&value, || {
+        let mut rows = Vec::new();
+        for lease in &report.reopened {
+            let next = "was found again: `leasehold recover` removes it".to_owned();
+            rows.push(vec![lease.to_string(), next]);
+        }
+        for orphan in &report.orphans {
+            let what = match &orphan.known_as {
+                Some(lease) => format!("no open lease names it; it was {lease}, and left alone"),
+                None => "no lease names it".to_owned(),
+            };
+            rows.push(vec![orphan.entry.sandbox.to_string(), what]);
+        }
+        for (home, error) in &report.incomplete {
+            let what = format!("{error} [{}]: nothing follows from it", error.code());
+            rows.push(vec![home.to_string(), what]);
+        }
+        let seen = format!("{} sandboxes were looked at\n", report.seen);
+        if rows.is_empty() { seen } else { format!("{seen}{}", table(&["WHAT", "FOUND"], rows)) }
+    })?;
+    Ok(if report.incomplete.is_empty() { ExitCode::DONE } else { ExitCode::NOT_KNOWN_YET })
+}

@@ -1,0 +1,164 @@
+//! What is shown: `ls`, `show`, `history`, prefixes of ids. Reading changes nothing.
+
+use crate::support::{Answer, Site};
+
+/// Ids, times and names differ from run to run.
+fn with_filters(test: impl FnOnce()) {
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"ls_[a-z2-7]{26}", "[lease]");
+    settings.add_filter(r"node_[a-z2-7]{16}", "[node]");
+    settings.add_filter(r"lh[a-z2-7]{20}", "[name]");
+    settings.add_filter(r"[a-z2-7]{26,}-[a-z2-7]{10,}", "[sandbox]");
+    settings.add_filter(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "[time]");
+    settings.add_filter(r"uid-\d+", "[account]");
+    settings.add_filter(r"local/[a-z0-9_.-]+", "[owner]");
+    settings.bind(test);
+}
+
+#[test]
+fn ls_is_an_object_with_a_list_of_leases() {
+    let site = Site::new();
+    assert_eq!(site.json(&["ls"]), serde_json::json!({ "leases": [] }));
+    let lease = site.acquire(&[]);
+    let listed = site.json(&["ls"]);
+    with_filters(|| insta::assert_json_snapshot!(listed));
+    site.ok(&["release", &lease]);
+    assert_eq!(site.json(&["ls"]), serde_json::json!({ "leases": [] }));
+    assert_eq!(site.leases(true).len(), 1);
+}
+
+#[test]
+fn ls_shows_one_owner_or_all() {
+    let site = Site::new();
+    let one = site.acquire(&["--owner", "acme/one"]);
+    let two = site.acquire(&["--owner", "acme/two"]);
+    assert_eq!(site.leases(false).len(), 2);
+    let listed = site.json(&["ls", "--owner", "acme/two"]);
+    assert_eq!(listed["leases"][0]["id"], *two);
+    assert_eq!(listed["leases"].as_array().unwrap().len(), 1);
+    let table = site.ok(&["ls"]);
+    assert!(table.starts_with("LEASE"), "{table}");
+    assert_eq!(table.lines().count(), 3, "{table}");
+    for lease in [one, two] {
+        site.ok(&["destroy", "--as-operator", &lease]);
+    }
+}
+
+#[test]
+fn show_and_history_tell_the_whole_life() {
+    let site = Site::new();
+    let lease = site.acquire(&[]);
+    site.ok(&["exec", &lease, "--", "true"]);
+    site.ok(&["park", &lease]);
+    site.ok(&["resume", &lease]);
+    site.ok(&["release", &lease]);
+    let (shown, history) = (site.json(&["show", &lease]), site.json(&["history", &lease]));
+    with_filters(|| {
+        insta::assert_json_snapshot!("show", shown);
+        insta::assert_json_snapshot!("history", history);
+    });
+    let in_words = site.ok(&["show", &lease]);
+    assert!(in_words.lines().any(|line| line.starts_with("how ")), "{in_words}");
+    let in_words = site.ok(&["history", &lease]);
+    assert!(in_words.contains("destroy_began"), "{in_words}");
+}
+
+#[test]
+fn a_lease_is_named_by_the_beginning_of_its_id() {
+    let site = Site::new();
+    let lease = site.acquire(&[]);
+    for length in [4, 10, lease.len()] {
+        assert_eq!(site.json(&["show", &lease[..length]])["id"], *lease);
+    }
+    // Without the part that all have in common, too.
+    assert_eq!(site.json(&["show", &lease[3..9]])["id"], *lease);
+    site.ok(&["release", &lease[..8]]);
+}
+
+#[test]
+fn a_beginning_that_several_have_is_refused_with_the_candidates() {
+    let site = Site::new();
+    let (one, two) = (site.acquire(&[]), site.acquire(&[]));
+    let answer = site.call(&["release", "ls_"]);
+    answer.assert_error("bad-argument", 2);
+    // Make them collide: 33 leases cannot all begin differently, but two may.
+    let common = one.bytes().zip(two.bytes()).take_while(|(a, b)| a == b).count();
+    let prefix = &one[..common];
+    if prefix.len() > 3 {
+        let answer = site.call(&["release", prefix]);
+        answer.assert_error("ambiguous-lease-id", 2);
+        assert!(answer.stderr.contains(&one) && answer.stderr.contains(&two), "{answer:?}");
+    }
+    for lease in [one, two] {
+        site.ok(&["release", &lease]);
+    }
+}
+
+#[test]
+fn a_lease_that_is_not_there_is_4() {
+    let site = Site::new();
+    for verb in [&["show"][..], &["history"], &["release", "--dry-run"]] {
+        let mut arguments = verb.to_vec();
+        arguments.push("ls_nothing");
+        site.call(&arguments).assert_error("no-such-lease", 4);
+    }
+    site.ok(&["run", "--", "true"]);
+    for verb in ["park", "resume", "release", "destroy"] {
+        site.call(&[verb, "ls_nothing"]).assert_error("no-such-lease", 4);
+    }
+    site.call(&["exec", "ls_nothing", "--", "true"]).assert_error("no-such-lease", 125);
+}
+
+#[test]
+fn reading_makes_no_ledger() {
+    let site = Site::new();
+    for arguments in [
+        &["ls"][..],
+        &["ls", "--attention"],
+        &["recover", "--dry-run"],
+        &["config", "show"],
+        &["explain"],
+        &["doctor", "--no-sandbox"],
+    ] {
+        site.ok(arguments);
+        assert!(!site.state().exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn reading_changes_no_lease() {
+    let site = Site::new();
+    let lease = site.acquire(&["--for", "1s"]);
+    // Until it has expired, which reading must not notice by acting.
+    while site.json(&["recover", "--dry-run"])["due"] == serde_json::json!([]) {}
+    let before = site.json(&["history", &lease]);
+    for arguments in
+        [&["ls"][..], &["ls", "--attention"], &["show", &lease], &["doctor", "--no-sandbox"]]
+    {
+        site.ok(arguments);
+    }
+    assert_eq!(site.json(&["history", &lease]), before);
+    site.ok(&["recover"]);
+    site.assert_nothing_left();
+}
+
+#[test]
+fn nothing_needs_a_person_in_a_healthy_ledger() {
+    let site = Site::new();
+    let lease = site.acquire(&[]);
+    assert_eq!(site.ok(&["ls", "--attention"]), "nothing needs a person\n");
+    let listed = site.json(&["ls", "--attention"]);
+    assert_eq!(listed, serde_json::json!({ "leases": [], "ledger": [] }));
+    site.ok(&["release", &lease]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let site = Site::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = site.command(&["explain", "--json"]);
+    command.stdout(writer);
+    let answer = Answer::of(&mut command);
+    assert_eq!((answer.code(), &*answer.stderr), (141, ""));
+}

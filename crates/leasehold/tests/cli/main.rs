@@ -1,0 +1,19 @@
+//! What the program promises on its command line, on the real ledger and real sandboxes.
+//!
+//! Each test has a state directory of its own; none waits by sleeping.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod catalogue;
+mod configuration;
+mod crash_points_off;
+mod help;
+mod interruption;
+mod isolation;
+mod leases;
+mod listing;
+mod ownership;
+mod running;
+mod secrets;
+mod trouble;
