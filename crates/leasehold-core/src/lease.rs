@@ -479,7 +479,10 @@ impl Lease {
     /// When the lease ends unless it is touched or renewed; the first of its deadlines.
     #[must_use]
     pub fn expires_at(&self) -> Timestamp {
-        if self.kind == Kind::Template {
+        // What is being removed or has ended has no end to come: its deadline, long past, would make
+        // it the most overdue of all rows for ever.
+        let ends = matches!(self.state, State::Destroying | State::Closed);
+        if ends || self.kind == Kind::Template {
             return Timestamp::NEVER;
         }
         let idle = match self.state {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{AccountId, Endpoint, Home};
-use leasehold_ports::{Call, Credential, KeyFingerprint, Provider, ProviderError};
+use leasehold_core::{AccountId, Endpoint, Home, Pin};
+use leasehold_ports::{Call, Credential, KeyFingerprint, Provider, ProviderError, Status};
 
 use crate::{Keeper, KeeperError, SeededBug, lock};
 
@@ -68,6 +68,26 @@ impl Keeper {
             Err(KeeperError::WrongAccount { endpoint })
         } else {
             Err(KeeperError::NoCredential { endpoint })
+        }
+    }
+
+    /// Where an id may be given to another sandbox: is the one under it still ours? To be asked
+    /// before anything is done inside.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not, or not there; else why it could not be told. Nothing happened.
+    pub(crate) async fn check_birth(
+        &self,
+        access: &Access,
+        pin: &Pin,
+    ) -> Result<(), ProviderError> {
+        if !access.provider.facts().recycles_ids || self.inner.seeded.has(SeededBug::BirthNotRead) {
+            return Ok(());
+        }
+        let call = access.call(self, self.inner.settings.proof);
+        match self.limited(&call, access.provider.status(&pin.sandbox, &call)).await? {
+            Status::Present { birth, .. } if birth == pin.birth => Ok(()),
+            _ => Err(ProviderError::NotFound),
         }
     }
 

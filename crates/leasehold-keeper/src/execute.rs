@@ -100,6 +100,10 @@ impl Keeper {
             registration.ended();
             return Err(Refusal::NotReady { lease: lease.clone(), state: row.state }.into());
         };
+        if let Err(source) = self.check_birth(&access, &pin).await {
+            registration.ended();
+            return Err(KeeperError::Step { lease: lease.clone(), step: Step::Start, source });
+        }
         let start = CommandRequest {
             id: command,
             argv: request.argv,

@@ -85,6 +85,7 @@ impl Keeper {
             };
             let call = access.call(self, self.inner.settings.drain);
             let work = async {
+                self.check_birth(&access, pin).await?;
                 access.provider.raise_fence(&pin.sandbox, &fence, &call).await?;
                 access.provider.clean(&pin.sandbox, &call).await
             };

@@ -177,7 +177,12 @@ impl Keeper {
         let lag = access.provider.facts().read_lag;
         let status = self.limited(&call, access.provider.status(&pin.sandbox, &call)).await;
         let input = match status {
-            Ok(Status::Present { .. }) => Input::SandboxPresent,
+            Ok(Status::Present { birth, .. }) if birth == pin.birth => Input::SandboxPresent,
+            Ok(Status::Present { .. }) => {
+                let evidence =
+                    Evidence::of("another sandbox stands under the id: its birth differs");
+                Input::SandboxAbsent { evidence, asked_at, lag }
+            }
             Ok(Status::Absent(evidence) | Status::Destroyed(evidence)) => {
                 Input::SandboxAbsent { evidence, asked_at, lag }
             }

@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 
 use leasehold_core::{
-    Caller, Ending, Home, Input, Lease, LeaseId, Looked, Receipt, SandboxId, State,
+    AttemptState, Caller, Ending, Home, Input, Lease, LeaseId, Looked, Receipt, SandboxId,
+    SandboxName, State,
 };
 use leasehold_ports::{HomeAndSandbox, InventoryEntry, Status, Write};
 
@@ -116,7 +117,10 @@ impl Keeper {
         if known.is_none()
             && let Some(name) = &entry.name
         {
-            known = self.inner.ledger.find_attempt(home, name).await?;
+            // A name alone proves nothing: whoever can list ours can bear it. An attempt makes one
+            // sandbox, and one that is known to have made its own has not made this one.
+            let found = self.inner.ledger.find_attempt(home, name).await?;
+            known = found.filter(|row| !has_made_its_own(row, name));
         }
         let Some(row) = known else {
             report.orphans.push(Orphan { home: home.clone(), entry, known_as: None });
@@ -252,4 +256,10 @@ impl Keeper {
         }
         Ok(())
     }
+}
+
+/// Whether the attempt with this name has made the sandbox that the row is pinned to.
+fn has_made_its_own(row: &Lease, name: &SandboxName) -> bool {
+    let attempt = row.attempt.as_ref().filter(|attempt| &attempt.name == name);
+    attempt.is_some_and(|attempt| attempt.state == AttemptState::Made)
 }

@@ -15,6 +15,8 @@ CREATE TABLE ledger (
     generation INTEGER NOT NULL,
     -- Rises with each transaction.
     commits INTEGER NOT NULL,
+    -- The sequence number of the last event.
+    sequence INTEGER NOT NULL DEFAULT 0,
     time_floor INTEGER NOT NULL,
     brake_on INTEGER NOT NULL DEFAULT 0,
     -- Why the ledger is in restored mode; null when it is not.
@@ -100,16 +102,17 @@ CREATE TABLE attempts (
     PRIMARY KEY (home, name, lease)
 ) STRICT, WITHOUT ROWID;
 
+-- Kept by lease, so that a history is read and removed in one piece. The sequence is counted in
+-- `ledger`, which no removal sets back.
 CREATE TABLE events (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
     lease INTEGER NOT NULL REFERENCES leases,
+    sequence INTEGER NOT NULL,
     at INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
     actor TEXT NOT NULL,
-    body TEXT NOT NULL
-) STRICT;
-
-CREATE INDEX events_by_lease ON events (lease, sequence);
+    body TEXT NOT NULL,
+    PRIMARY KEY (lease, sequence)
+) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER events_stand BEFORE UPDATE ON events BEGIN
     SELECT RAISE(ABORT, 'an event is never changed');

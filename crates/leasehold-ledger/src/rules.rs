@@ -119,6 +119,8 @@ pub(crate) struct Circumstances<'a> {
 }
 
 /// Does one write of a commit, or refuses it.
+///
+/// Nothing is written before everything is checked: stores rely on a refusal having changed nothing.
 pub(crate) fn apply<R: Rows>(
     rows: &mut R,
     entry: &R::Entry,

@@ -143,9 +143,8 @@ fn somebody_elses_file_is_not_touched() {
 fn a_network_file_system_is_refused() {
     let state = tempfile::tempdir().unwrap();
     let nfs = |_: &Path| Ok(0x6969);
-    let refusal =
-        SqliteLedger::open_judging(state.path(), TestClock::at(NOW), Arc::new(SystemRandom), nfs)
-            .unwrap_err();
+    let refusal = SqliteLedger::open_judging(state.path(), TestClock::at(NOW), &SystemRandom, nfs)
+        .unwrap_err();
     assert!(matches!(refusal, LedgerError::Unsuitable { .. }), "{refusal}");
     assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0, "nothing was made there");
 }

@@ -82,7 +82,8 @@ pub fn due_at(lease: &Lease) -> Option<Timestamp> {
         Some(claim) => claim.until.max(lease.retry_at),
         None => lease.retry_at,
     });
-    // A first look that did not find the sandbox of a lease in use asks for the second.
-    let second_look = lease.absent_since.map(|_| lease.retry_at);
+    // A first look that did not find the sandbox of a lease in use asks for the second. Where there
+    // is a step, the step looks: a row whose step is claimed is nobody else's to do.
+    let second_look = lease.absent_since.filter(|_| step.is_none()).map(|_| lease.retry_at);
     [step, second_look, lease.deliver_by, Some(lease.expires_at())].into_iter().flatten().min()
 }

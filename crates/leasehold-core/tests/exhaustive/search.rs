@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use leasehold_core::Guards;
 
 use crate::hash::{Folded, fingerprint};
-use crate::moves::{Move, Moves, describe};
+use crate::moves::{Move, Moves};
 use crate::rows::Rows;
+use crate::trace::describe;
 use crate::world::{Bounds, World};
 
 #[expect(
@@ -17,6 +18,8 @@ type Seen = std::collections::HashSet<u128, Folded>;
 
 /// What a search came to.
 pub(crate) struct Report {
+    /// From how many states every lease was seen to end by itself.
+    pub(crate) drained: usize,
     pub(crate) states: usize,
     /// The length of the longest of the shortest ways.
     pub(crate) depth: usize,
@@ -26,6 +29,9 @@ pub(crate) struct Report {
     pub(crate) rows: usize,
     pub(crate) counterexample: Option<String>,
 }
+
+/// From one state in so many the way out is followed to its end.
+const DRAINED_EVERY: usize = 100;
 
 struct Visited {
     world: World,
@@ -59,13 +65,11 @@ pub(crate) fn search(guards: Guards, bounds: &Bounds, limit: usize) -> Report {
         for made in &offered {
             match moves.make(&world, *made) {
                 None => {}
-                Some(Ok(after)) => {
-                    if seen.insert(fingerprint(&after.words())) {
-                        let from = u32::try_from(next).unwrap();
-                        let by = Some(*made);
-                        visited.push(Visited { world: after, from, by, depth: depth + 1 });
-                    }
+                Some(Ok(world)) if seen.insert(fingerprint(&world.words())) => {
+                    let from = u32::try_from(next).unwrap();
+                    visited.push(Visited { world, from, by: Some(*made), depth: depth + 1 });
                 }
+                Some(Ok(_)) => {}
                 Some(Err(violation)) => {
                     counterexample = Some(trace(&visited, next, *made, &violation, moves.rows));
                     break 'search;
@@ -74,7 +78,18 @@ pub(crate) fn search(guards: Guards, bounds: &Bounds, limit: usize) -> Report {
         }
         next += 1;
     }
+    let mut drained = 0;
+    if counterexample.is_none() {
+        for (index, sample) in visited.iter().enumerate().step_by(DRAINED_EVERY) {
+            drained += 1;
+            if let Err(violation) = moves.drain(&sample.world) {
+                counterexample = Some(trace(&visited, index, Move::Tick, &violation, moves.rows));
+                break;
+            }
+        }
+    }
     Report {
+        drained,
         states: visited.len(),
         depth: visited.last().map_or(0, |last| last.depth as usize),
         complete: next == visited.len(),

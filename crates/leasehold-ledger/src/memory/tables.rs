@@ -100,15 +100,15 @@ impl Tables {
     }
 
     /// Replaces a row in all indexes of what is now; histories are not touched.
-    fn replace(&mut self, lease: &LeaseId, after: Option<Arc<Lease>>) -> Option<Arc<Lease>> {
-        let before = match &after {
+    fn replace(&mut self, lease: &LeaseId, after: Option<&Arc<Lease>>) -> Option<Arc<Lease>> {
+        let before = match after {
             Some(row) => self.leases.insert(lease.clone(), Arc::clone(row)),
             None => self.leases.remove(lease),
         };
-        self.index_open(before.as_deref(), after.as_deref());
-        self.index_due(lease, before.as_deref(), after.as_deref());
-        self.index_nodes(lease, before.as_deref(), after.as_deref());
-        match (&before, &after) {
+        self.index_open(before.as_deref(), after.map(Arc::as_ref));
+        self.index_due(lease, before.as_deref(), after.map(Arc::as_ref));
+        self.index_nodes(lease, before.as_deref(), after.map(Arc::as_ref));
+        match (&before, after) {
             (None, Some(row)) => {
                 if let Some(key) = key(row) {
                     self.keys.insert(key, lease.clone());
@@ -302,7 +302,7 @@ impl Transaction<'_> {
         for done in self.done.into_iter().rev() {
             match done {
                 Undo::Row { lease, before } => {
-                    tables.replace(&lease, before);
+                    tables.replace(&lease, before.as_ref());
                 }
                 Undo::Pinned(place, lease) => {
                     tables.pin_history.entry(place).or_default().remove(&lease);
@@ -426,7 +426,7 @@ impl Rows for Transaction<'_> {
     ) -> Result<(), LedgerError> {
         let lease = &entry.lease;
         self.remember(lease, before.as_ref().map(|stored| stored.extra.as_ref()));
-        let before = self.tables.replace(&lease.id, Some(Arc::clone(lease)));
+        let before = self.tables.replace(&lease.id, Some(lease));
         self.done.push(Undo::Row { lease: lease.id.clone(), before });
         self.append(entry, at);
         Ok(())

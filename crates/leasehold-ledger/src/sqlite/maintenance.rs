@@ -128,12 +128,17 @@ fn backup(connection: &Connection, target: &Path, now: Timestamp) -> Result<(), 
     if target.exists() {
         return Err(unsuitable(target, "it exists already; a backup replaces nothing"));
     }
-    migrations::copy(connection, target, |copy| {
+    // A reader may write nowhere, not even to another file.
+    let allow = |only: bool| connection.pragma_update(None, "query_only", only).map_err(storage);
+    allow(false)?;
+    let copied = migrations::copy(connection, target, |copy| {
         let why = format!("it is a backup, made at {} ms of its time", now.as_millis());
         copy.execute("UPDATE ledger SET restored = coalesce(restored, ?1)", [why])
             .map(drop)
             .map_err(storage)
-    })
+    });
+    allow(true)?;
+    copied
 }
 
 fn integrity(connection: &Connection) -> Result<Vec<String>, LedgerError> {

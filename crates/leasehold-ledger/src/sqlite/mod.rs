@@ -77,12 +77,13 @@ impl SqliteLedger {
     /// [`LedgerError::Unsuitable`] if the place cannot keep a ledger (a network file system,
     /// read-only, writable by others), [`LedgerError::TooNew`] if a newer Leasehold wrote it, which
     /// changes nothing; [`LedgerError::Unavailable`] if it cannot be opened now.
+    #[expect(clippy::needless_pass_by_value, reason = "as every port, it is handed over")]
     pub fn open(
         directory: &Path,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self, LedgerError> {
-        Self::open_judging(directory, clock, random, directory::file_system_type)
+        Self::open_judging(directory, clock, random.as_ref(), directory::file_system_type)
     }
 
     /// [`SqliteLedger::open`] with another way to tell the type of a file system (statfs(2),
@@ -94,10 +95,10 @@ impl SqliteLedger {
     pub fn open_judging(
         directory: &Path,
         clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
+        random: &dyn Random,
         file_system_type: fn(&Path) -> io::Result<u64>,
     ) -> Result<Self, LedgerError> {
-        let opened = open::open(directory, random.as_ref(), file_system_type)?;
+        let opened = open::open(directory, random, file_system_type)?;
         let time = Arc::new(LedgerTime::new(clock, opened.floor));
         let writer = Writer::start(Setup {
             connection: opened.connection,

@@ -88,12 +88,13 @@ impl NodeLocks {
     ///
     /// The look is with a shared lock, so that two that look do not take each other for the node.
     pub(super) fn proves_dead(&self, row: &NodeRow) -> bool {
-        let same_boot = !row.boot.is_empty() && row.boot == *self.boot;
+        // Without its boot's id nothing is known of the kernel that the lock was one of.
+        let known = !row.boot.is_empty() && !self.boot.is_empty();
+        let same_boot = row.boot == *self.boot;
+        // Whatever ran before this boot of the same machine is over.
         let same_machine =
             self.machine.is_some() && row.machine.as_deref() == self.machine.as_deref();
-        // Whatever ran before this boot of the same machine is over. Without a machine's id the
-        // kernel's boot id says whether the lock is one of this kernel.
-        if !same_boot && !(same_machine && !row.boot.is_empty() && !self.boot.is_empty()) {
+        if !known || !(same_boot || same_machine) {
             return false;
         }
         match File::open(self.path(&row.node)) {

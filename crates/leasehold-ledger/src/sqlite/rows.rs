@@ -59,15 +59,22 @@ pub(super) struct Replaced {
 /// The writer's connection, inside its transaction.
 pub(super) struct SqliteRows<'a> {
     connection: &'a Connection,
+    /// The sequence number of the last event.
+    sequence: u64,
 }
 
 impl<'a> SqliteRows<'a> {
-    pub(super) fn new(connection: &'a Connection) -> Self {
-        Self { connection }
+    pub(super) fn new(connection: &'a Connection, sequence: u64) -> Self {
+        Self { connection, sequence }
     }
 
     pub(super) fn connection(&self) -> &'a Connection {
         self.connection
+    }
+
+    /// The sequence number of the last event.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     fn run(&self, sql: &str, parameters: impl Params) -> Result<usize, LedgerError> {
@@ -231,12 +238,16 @@ impl<'a> SqliteRows<'a> {
         Ok(())
     }
 
-    fn append(&self, prepared: &Prepared, row: i64, at: Timestamp) -> Result<(), LedgerError> {
+    fn append(&mut self, prepared: &Prepared, row: i64, at: Timestamp) -> Result<(), LedgerError> {
         for body in &prepared.events {
+            // A refused commit leaves a gap, which means nothing.
+            self.sequence += 1;
             self.run(
-                "INSERT INTO events (lease, at, epoch, actor, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT INTO events (lease, sequence, at, epoch, actor, body) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 params![
                     row,
+                    integer(self.sequence),
                     time(at),
                     integer(prepared.entry.lease.epoch.0),
                     prepared.entry.actor,

@@ -1,7 +1,7 @@
 //! The one thread that writes, and its group commit.
 //!
-//! Whatever waits is written in one transaction, and so with one sync of the disk. Each commit has a
-//! savepoint of its own: one that is refused spoils no other. When the transaction itself cannot be
+//! Whatever waits is written in one transaction, and so with one sync of the disk. Each commit is
+//! taken back alone if it is refused: it spoils no other. When the transaction itself cannot be
 //! written (the disk is full), each commit is tried once more alone, so that one that is too big
 //! spoils no other either. A commit is answered when it is on disk.
 
@@ -15,7 +15,7 @@ use leasehold_ports::{LedgerError, LedgerMode};
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use tokio::sync::{mpsc, oneshot};
 
-use super::columns::{number, time, timestamp};
+use super::columns::{integer, number, time, timestamp};
 use super::failure::{is_storage, stopped, storage};
 use super::identity::{self, Beside};
 use super::rows::{Prepared, SqliteRows};
@@ -137,6 +137,7 @@ struct Head {
     floor: Timestamp,
     mode: LedgerMode,
     brake_on: bool,
+    sequence: u64,
 }
 
 /// A transaction that was written.
@@ -225,7 +226,7 @@ impl WriterThread {
         time.raise(head.floor);
         let now = time.now();
         let circumstances = Circumstances { now, mode: &head.mode };
-        let mut rows = SqliteRows::new(&transaction);
+        let mut rows = SqliteRows::new(&transaction, head.sequence);
         let mut braked = false;
         let mut answers = Vec::with_capacity(group.len());
         for (work, _) in group {
@@ -233,6 +234,7 @@ impl WriterThread {
             braked |= matches!(answer, Err(LedgerError::Braked { .. }));
             answers.push(answer);
         }
+        let sequence = rows.sequence();
         let turned_on = braked && !head.brake_on;
         if !turned_on && answers.iter().all(Result::is_err) {
             // Nothing to write, and nothing to wait for. Dropping the transaction takes it back.
@@ -241,9 +243,11 @@ impl WriterThread {
         transaction
             .prepare_cached(
                 "UPDATE ledger SET commits = commits + 1, time_floor = max(time_floor, ?1), \
-                 brake_on = brake_on OR ?2",
+                 brake_on = brake_on OR ?2, sequence = ?3",
             )
-            .and_then(|mut statement| statement.execute(params![self::time(now), braked]))
+            .and_then(|mut statement| {
+                statement.execute(params![self::time(now), braked, integer(sequence)])
+            })
             .map_err(storage)?;
         if let Err(error) = transaction.commit() {
             if is_failed_sync(&error) {
@@ -272,6 +276,9 @@ impl WriterThread {
 }
 
 /// Does one commit of the group, and takes it back if it is refused. An error is the transaction's.
+///
+/// A commit of one row needs no savepoint, which would copy each page that it changes: the rules
+/// look before they write, so that a refused row has changed nothing.
 fn saved(
     rows: &mut SqliteRows<'_>,
     work: &mut Work,
@@ -284,33 +291,40 @@ fn saved(
             .and_then(|mut statement| statement.execute([]))
             .map_err(storage)
     };
-    run("SAVEPOINT one")?;
+    let savepoint = !matches!(work, Work::Commit(entries) if entries.len() == 1);
+    if savepoint {
+        run("SAVEPOINT one")?;
+    }
     let outcome = match work {
         Work::Commit(entries) => {
             entries.iter().try_for_each(|entry| rules::apply(rows, entry, circumstances))
         }
         Work::Change(change) => change(rows, circumstances.now),
     };
-    match outcome {
-        Err(error) if is_storage(&error) => return Err(error),
-        Err(_) => {
+    if let Err(error) = &outcome
+        && is_storage(error)
+    {
+        return outcome.map(Ok);
+    }
+    if savepoint {
+        if outcome.is_err() {
             run("ROLLBACK TO one")?;
         }
-        Ok(()) => {}
+        run("RELEASE one")?;
     }
-    run("RELEASE one")?;
     Ok(outcome)
 }
 
 fn head(connection: &Connection) -> Result<Head, LedgerError> {
     connection
-        .prepare_cached("SELECT time_floor, restored, brake_on FROM ledger")
+        .prepare_cached("SELECT time_floor, restored, brake_on, sequence FROM ledger")
         .and_then(|mut statement| {
             statement.query_row([], |row| {
                 Ok(Head {
                     floor: timestamp(row.get(0)?),
                     mode: mode(row.get(1)?),
                     brake_on: row.get(2)?,
+                    sequence: number(row.get(3)?),
                 })
             })
         })

@@ -40,8 +40,7 @@ fn the_seed_chooses_among_ready_tasks() {
                 }
             })
             .unwrap();
-        let order = order.lock().unwrap().clone();
-        order
+        std::mem::take(&mut *order.lock().unwrap())
     };
     assert_eq!(order(7), order(7));
     let different = (0..20).map(order).collect::<std::collections::BTreeSet<_>>();

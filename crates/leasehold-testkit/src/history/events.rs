@@ -83,9 +83,9 @@ impl Disturbances {
     }
 
     async fn start_again(&mut self, stage: &Arc<Stage>, works: [bool; NODES]) {
-        for node in 0..NODES {
+        for (node, works) in works.into_iter().enumerate() {
             if std::mem::take(&mut self.down[node]) {
-                stage.start_node(node, works[node]).await;
+                stage.start_node(node, works).await;
             }
         }
     }

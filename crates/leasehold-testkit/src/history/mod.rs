@@ -64,6 +64,17 @@ pub struct Tally {
     pub crashes: u32,
 }
 
+impl Tally {
+    /// Adds what happened in another history.
+    pub const fn add(&mut self, other: Tally) {
+        self.calls += other.calls;
+        self.acquires += other.acquires;
+        self.leases += other.leases;
+        self.successes += other.successes;
+        self.crashes += other.crashes;
+    }
+}
+
 /// What came of a history.
 #[derive(Clone, Debug)]
 pub struct HistoryReport {
@@ -88,6 +99,13 @@ impl HistoryReport {
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.violations.is_empty()
+    }
+
+    /// Whether less happened than a history must have: 30 calls, 4 acquires, 5 faults, a crash.
+    #[must_use]
+    pub fn is_meagre(&self) -> bool {
+        let Tally { calls, acquires, crashes, .. } = self.tally;
+        calls < 30 || acquires < 4 || crashes < 1 || self.faults() < 5
     }
 
     /// How many faults there were, at the provider and in the ledger.

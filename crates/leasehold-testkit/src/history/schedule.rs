@@ -18,7 +18,7 @@ const MOST_CALLS: u32 = 80;
 /// How many faults there must be.
 const LEAST_FAULTS: u64 = 5;
 /// How many acquires come first, so that there is something to work on.
-const FIRST_ACQUIRES: u32 = 3;
+const FIRST_ACQUIRES: u32 = 4;
 
 /// Plays a history to its end.
 pub(super) async fn play(stage: Arc<Stage>, mut stream: RandomStream) {

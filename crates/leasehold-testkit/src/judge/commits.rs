@@ -52,10 +52,10 @@ impl Judge {
     fn closed(&self, state: &mut State, truth: &GroundTruth, row: &Lease) {
         let ending = row.receipt.as_ref().map(|receipt| receipt.ending);
         if ending == Some(Ending::Forgotten) {
-            state.end_asked.contains(&row.id).then_some(()).unwrap_or_else(|| {
+            if !state.end_asked.contains(&row.id) {
                 let report = format!("{} was forgotten, and nobody asked", row.id);
                 self.violated(state, Invariant::Living, report);
-            });
+            }
             return;
         }
         let exists = truth.existing().any(|sandbox| is_pinned_to(row, sandbox));

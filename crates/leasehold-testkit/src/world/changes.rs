@@ -245,13 +245,8 @@ impl World {
             let ends_at = runs_for.map(|runs_for| now.saturating_add(micros(runs_for)));
             sandbox.processes.push(SimulatedProcess { command, ends_at, stubborn: false });
         }
-        let mut command = SimulatedCommand::new(
-            request.id.clone(),
-            request.grant,
-            program.frames,
-            ends_at,
-            program.end,
-        );
+        let mut command =
+            SimulatedCommand::new(request.id.clone(), program.frames, ends_at, program.end);
         command.stubborn = stubborn;
         command.ignores_terminate = program.ignores_terminate;
         command.echoes_input = program.echoes_input && request.input;

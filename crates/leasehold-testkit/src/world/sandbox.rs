@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_core::{
-    AccountId, BirthFingerprint, CommandId, Grant, Marker, SandboxId, SandboxName, Timestamp,
+    AccountId, BirthFingerprint, CommandId, Marker, SandboxId, SandboxName, Timestamp,
 };
 use leasehold_ports::{Fence, Frame, ObservedState, ProcessEnd, Signal};
 use tokio::sync::Notify;
@@ -44,7 +44,6 @@ struct CommandEnding {
 #[derive(Debug)]
 pub(crate) struct SimulatedCommand {
     pub(crate) id: CommandId,
-    pub(crate) grant: Grant,
     pub(crate) frames: Vec<Frame>,
     pub(crate) stubborn: bool,
     pub(crate) ignores_terminate: bool,
@@ -56,14 +55,12 @@ pub(crate) struct SimulatedCommand {
 impl SimulatedCommand {
     pub(crate) fn new(
         id: CommandId,
-        grant: Grant,
         frames: Vec<Frame>,
         ends_at: Option<u64>,
         how: ProcessEnd,
     ) -> Self {
         Self {
             id,
-            grant,
             frames,
             stubborn: false,
             ignores_terminate: false,
