@@ -112,8 +112,15 @@ pub(super) fn set_up(connection: &mut Connection) -> Result<(), LedgerError> {
              PRAGMA journal_size_limit = 67108864;",
         )
         .map_err(storage)?;
-    // A process that ends need not wait for a checkpoint: the next writer makes it.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(storage)?;
+    for option in [
+        // A process that ends need not wait for a checkpoint: the next writer makes it.
+        DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+        // A plan does not depend on the values that are bound; otherwise SQLite makes a new one
+        // whenever they change, which costs more than running it.
+        DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,
+    ] {
+        connection.set_db_config(option, true).map_err(storage)?;
+    }
     connection.set_prepared_statement_cache_capacity(64);
     let synchronous: i64 =
         connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).map_err(storage)?;
