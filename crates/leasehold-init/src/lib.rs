@@ -15,7 +15,7 @@
 //!                     gives the go-ahead, exits          listens on ctl.sock, serves
 //! ```
 //!
-//! Unsafe code is denied in this crate except in [`kernel`], which wraps the few calls that no safe library
+//! Unsafe code is denied in this crate except in its module `kernel`, which wraps the few calls that no safe library
 //! offers.
 
 pub mod framing;

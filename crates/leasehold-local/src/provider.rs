@@ -83,29 +83,12 @@ impl LocalProvider {
         let state = StateDirectory::open(path)?;
         Ok(Self { shared: Arc::new(Shared { state, init_program, clock, random }) })
     }
-
-    /// Runs file work and process work where it may block.
-    ///
-    /// Work that has begun goes on when the caller is dropped, and ends by its deadline.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Shared) -> Result<T, LocalError> + Send + 'static,
-    ) -> Result<T, LocalError> {
-        self.shared.blocking(work).await
-    }
-
-    async fn do_simply(
-        &self,
-        sandbox: &SandboxId,
-        request: Request,
-        what: &'static str,
-        call: &Call,
-    ) -> Result<Answer, ProviderError> {
-        self.shared.ask(sandbox, request, what, call).await
-    }
 }
 
 impl Shared {
+    /// Runs file work and process work where it may block.
+    ///
+    /// Work that has begun goes on when the caller is dropped, and ends by its deadline.
     async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, LocalError> + Send + 'static,
@@ -266,6 +249,7 @@ impl Provider for LocalProvider {
         };
         let limit = call.deadline.min(plan.created_at + self.facts().create_horizon);
         let record = self
+            .shared
             .blocking(move |shared| {
                 let deadline = Deadline::at(limit, shared.clock.as_ref());
                 give_birth(&shared.state, shared.init_program.path(), plan, deadline)
@@ -281,6 +265,7 @@ impl Provider for LocalProvider {
     ) -> Result<Vec<InventoryEntry>, ProviderError> {
         let name = name.clone();
         let entry = self
+            .shared
             .blocking(move |shared| {
                 shared.state.find_by_name(&name)?.as_ref().map(Shared::entry).transpose()
             })
@@ -291,6 +276,7 @@ impl Provider for LocalProvider {
     async fn list(&self, from: Option<&str>, _call: &Call) -> Result<InventoryPage, ProviderError> {
         let from = from.map(str::to_owned);
         let page = self
+            .shared
             .blocking(move |shared| {
                 let names = shared.state.directories(from.as_deref())?;
                 let mut page = InventoryPage::default();
@@ -310,6 +296,7 @@ impl Provider for LocalProvider {
     async fn status(&self, sandbox: &SandboxId, _call: &Call) -> Result<Status, ProviderError> {
         let id = sandbox.clone();
         let status = self
+            .shared
             .blocking(move |shared| match shared.state.find(&id)? {
                 Some(found) => {
                     Ok(Status::Present { state: state_of(&found)?, birth: found.record.birth()? })
@@ -330,7 +317,7 @@ impl Provider for LocalProvider {
             marker: preparation.marker.as_str().to_owned(),
             fence: fence_for_init(&preparation.fence),
         };
-        match self.do_simply(sandbox, request, "writing the marker", call).await? {
+        match self.shared.ask(sandbox, request, "writing the marker", call).await? {
             Answer::Done => Ok(()),
             Answer::Refused { reason: Refusal::MarkerDiffers } => {
                 Err(ProviderError::Invalid { message: "the sandbox has another marker".to_owned() })
@@ -342,7 +329,7 @@ impl Provider for LocalProvider {
     }
 
     async fn identify(&self, sandbox: &SandboxId, call: &Call) -> Result<Identity, ProviderError> {
-        match self.do_simply(sandbox, Request::Inspect, "reading the marker", call).await? {
+        match self.shared.ask(sandbox, Request::Inspect, "reading the marker", call).await? {
             Answer::Guard { marker, fence } => {
                 let marker = marker.map(Marker::new).transpose();
                 Ok(Identity {
@@ -363,7 +350,7 @@ impl Provider for LocalProvider {
         call: &Call,
     ) -> Result<(), ProviderError> {
         let request = Request::RaiseFence { fence: fence_for_init(fence) };
-        match self.do_simply(sandbox, request, "raising the fence", call).await? {
+        match self.shared.ask(sandbox, request, "raising the fence", call).await? {
             // One that stands higher already stays.
             Answer::Done | Answer::Refused { reason: Refusal::StaleFence { .. } } => Ok(()),
             other => Err(refusal(&other)),
@@ -372,7 +359,8 @@ impl Provider for LocalProvider {
 
     async fn clean(&self, sandbox: &SandboxId, call: &Call) -> Result<(), ProviderError> {
         match self
-            .do_simply(sandbox, Request::Clean, "waiting for the sandbox's processes to end", call)
+            .shared
+            .ask(sandbox, Request::Clean, "waiting for the sandbox's processes to end", call)
             .await?
         {
             Answer::Done => Ok(()),
@@ -392,6 +380,7 @@ impl Provider for LocalProvider {
     async fn destroy(&self, sandbox: &SandboxId, call: &Call) -> Result<Removal, ProviderError> {
         let (id, deadline) = (sandbox.clone(), call.deadline);
         let destroyed = self
+            .shared
             .blocking(move |shared| {
                 death::destroy(&shared.state, &id, Deadline::at(deadline, shared.clock.as_ref()))
             })

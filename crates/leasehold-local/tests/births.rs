@@ -1,5 +1,12 @@
 //! How a sandbox is made, found and recognised, whatever dies meanwhile.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails shall say where"
+)]
+
 mod support;
 
 use leasehold_core::{SandboxName, Spec};

@@ -1,5 +1,12 @@
 //! How commands are started, fed, heard and ended.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails shall say where"
+)]
+
 mod support;
 
 use bytes::Bytes;

@@ -1,5 +1,12 @@
 //! How a sandbox is made clean, and how it ends: with proof, and without a trace.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails shall say where"
+)]
+
 mod support;
 
 use leasehold_ports::{

@@ -1,5 +1,12 @@
 //! What the code in a sandbox sees, and what it cannot reach.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails shall say where"
+)]
+
 mod support;
 
 use leasehold_ports::ProcessEnd;
