@@ -14,6 +14,9 @@ use crate::{Keeper, KeeperError, crash};
 /// How often another name is tried when a stranger has the one that was asked for.
 const NAMES: u32 = 3;
 
+/// How long to wait at the least before a row that others work on is read again.
+const SHORTEST_WAIT: Duration = Duration::from_millis(50);
+
 /// What a caller asks for.
 #[derive(Clone, Debug)]
 pub struct AcquireRequest {
@@ -161,8 +164,14 @@ impl Keeper {
     ) -> Result<Lease, KeeperError> {
         let name = self.inner.secret.sandbox_name(&lease.id, next_attempt(&lease));
         let send = self.send_create(name, access);
-        let decided = self.decide(&lease.id, &send, &Caller::Keeper).await?;
-        self.created(access, decided.lease, request, limit).await
+        match self.decide(&lease.id, &send, &Caller::Keeper).await {
+            Ok(decided) => self.created(access, decided.lease, request, limit).await,
+            // Another caller with the same key was faster; its create is this one's.
+            Err(KeeperError::Refused(Refusal::Busy { .. } | Refusal::NotReady { .. })) => {
+                self.settle(&lease.id, request.delivered, limit).await
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn send_create(&self, name: leasehold_core::SandboxName, access: &Access) -> Input {
@@ -194,7 +203,9 @@ impl Keeper {
             let decided = match self.decide(&id, &input, &Caller::Keeper).await {
                 Ok(decided) => decided,
                 // Somebody found it before our answer came; what they made of it counts.
-                Err(KeeperError::Refused(_)) if matches!(outcome, CreateOutcome::Made { .. }) => {
+                Err(KeeperError::Refused(_))
+                    if !matches!(outcome, CreateOutcome::Refused { .. }) =>
+                {
                     return self.settle(&id, request.delivered, limit).await;
                 }
                 Err(error) => return Err(problem.map_or(error, |source| step_failed(&id, source))),
@@ -225,6 +236,8 @@ impl Keeper {
         lease: &Lease,
         attempt: &Attempt,
     ) -> Result<Created, ProviderError> {
+        // While it is under way nobody here looks for what it makes.
+        let _turn = self.inner.turns.take(&lease.id);
         let Attempt { number, name, horizon, .. } = attempt;
         let create = CreateRequest {
             name: name.clone(),
@@ -314,17 +327,20 @@ impl Keeper {
         delivered: bool,
         limit: Timestamp,
     ) -> Result<(), KeeperError> {
-        if self.has_claim(row) && row.state == State::Preparing {
-            self.prepare(row.clone(), delivered).await?;
+        let Some(_turn) = self.inner.turns.take(&row.id) else {
+            self.inner.clock.sleep(SHORTEST_WAIT).await;
             return Ok(());
+        };
+        // Another task may just have led it on.
+        let row = &self.read(&row.id).await?;
+        if self.has_claim(row) && row.state == State::Preparing {
+            return unless_late(self.prepare(row.clone(), delivered).await);
         }
         match self.decide(&row.id, &Input::TakeOver, &Caller::Keeper).await {
             Ok(decided) if decided.lease.state == State::Preparing => {
-                self.prepare(decided.lease, delivered).await?;
+                unless_late(self.prepare(decided.lease, delivered).await)?;
             }
-            Ok(decided) => {
-                self.find_attempt(decided.lease).await?;
-            }
+            Ok(decided) => unless_late(self.find_attempt(decided.lease).await)?,
             Err(KeeperError::Refused(refusal)) => {
                 if let Refusal::Claimed { node, .. } = refusal
                     && self.bury_if_dead(&row.id, &node).await?
@@ -332,14 +348,21 @@ impl Keeper {
                     return Ok(());
                 }
                 let now = self.now();
-                let shortest = Duration::from_millis(50);
-                let wait = row.retry_at.since(now).clamp(shortest, Duration::from_secs(1));
+                let wait = row.retry_at.since(now).clamp(SHORTEST_WAIT, Duration::from_secs(1));
                 let left = limit.since(now).max(Duration::from_millis(1));
                 self.inner.clock.sleep(wait.min(left)).await;
             }
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+}
+
+/// Somebody else was faster: what they recorded counts, and the row tells it.
+fn unless_late(led_on: Result<Lease, KeeperError>) -> Result<(), KeeperError> {
+    match led_on {
+        Ok(_) | Err(KeeperError::Refused(Refusal::LateOutcome { .. })) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Looking for the sandbox that an attempt may have made.
 
 use leasehold_core::{Caller, Input, Lease, Looked, Step};
+use leasehold_ports::LedgerError;
 
 use crate::acquire::born_here;
 use crate::{Keeper, KeeperError, crash};
@@ -43,7 +44,16 @@ impl Keeper {
             }
         };
         let input = Input::AttemptLooked { attempt: attempt.number, looked };
-        let decided = self.decide(&lease.id, &input, &Caller::Keeper).await?;
+        let decided = match self.decide(&lease.id, &input, &Caller::Keeper).await {
+            // Whatever its name is, it is another lease's: that is no evidence about this attempt.
+            Err(KeeperError::Ledger(LedgerError::PinTaken { .. })) => {
+                let problem = "what bears its name belongs to another lease".to_owned();
+                let looked = Looked::Unprovable { problem, retry_at: self.retry_at(tries) };
+                let input = Input::AttemptLooked { attempt: attempt.number, looked };
+                self.decide(&lease.id, &input, &Caller::Keeper).await?
+            }
+            other => other?,
+        };
         crash::point(Step::FindAttempt, crash::Edge::Recorded);
         Ok(decided.lease)
     }

@@ -106,6 +106,11 @@ impl Registry {
             .collect()
     }
 
+    /// Whether nothing of this node runs, or starts, on the lease.
+    pub(crate) fn is_idle(&self, lease: &LeaseId) -> bool {
+        lock(&self.leases).get(lease).is_none_or(|commands| commands.commands.is_empty())
+    }
+
     /// Leases with commands here.
     pub(crate) fn leases(&self) -> Vec<LeaseId> {
         lock(&self.leases).keys().cloned().collect()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     Attention, Caller, DestroyOutcome, DestroyReason, Evidence, Input, Lease, LeaseId, Receipt,
-    ReleaseGoal, Step,
+    Refusal, ReleaseGoal, Step,
 };
 use leasehold_ports::{ProviderError, Removal, Status};
 
@@ -62,7 +62,12 @@ impl Keeper {
             self.inner.clock.sleep(wait.min(limit.since(now))).await;
             row = match self.decide(&row.id, &Input::TakeOver, &Caller::Keeper).await {
                 Ok(decided) => decided.lease,
-                Err(KeeperError::Refused(_)) => self.read(&row.id).await?,
+                Err(KeeperError::Refused(refusal)) => {
+                    if let Refusal::Claimed { node, .. } = refusal {
+                        self.bury_if_dead(&row.id, &node).await?;
+                    }
+                    self.read(&row.id).await?
+                }
                 Err(error) => return Err(error),
             };
         }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Caller, CommandId, Grant, Input, Lease, LeaseId, Refusal, State, Step};
+use leasehold_core::{
+    Caller, CommandId, Grant, Input, Lease, LeaseId, Refusal, State, Step, Timestamp,
+};
 use leasehold_ports::{
     CommandRequest, Frame, ProcessControl, ProcessEnd, ProcessInput, ProviderError, RunningProcess,
     Signal, StartError,
@@ -55,6 +57,8 @@ pub struct Execution {
     access: Access,
     registration: Registration,
     end: Option<ProcessEnd>,
+    /// When to look at the gate next, however much output there is.
+    look_at: Timestamp,
 }
 
 impl Keeper {
@@ -155,6 +159,7 @@ impl Keeper {
             access,
             registration,
             end: None,
+            look_at: self.inner.clock.now() + self.inner.settings.gate_poll,
         })
     }
 
@@ -207,8 +212,11 @@ impl Execution {
     /// ended, or is being ended. `OutcomeUnknown` when its end could not be learnt.
     pub async fn next(&mut self) -> Result<CommandEvent, KeeperError> {
         loop {
-            let woken = {
-                let clock = &self.keeper.inner.clock;
+            let clock = &self.keeper.inner.clock;
+            let until_look = self.look_at.since(clock.now());
+            let woken = if until_look.is_zero() && self.end.is_none() {
+                Woken::Look
+            } else {
                 let silence = async {
                     match self.end {
                         Some(_) => clock.sleep(OUTPUT_GRACE).await,
@@ -221,8 +229,7 @@ impl Execution {
                     frame = self.output.recv(), if self.output_open => Woken::Frame(frame),
                     end = self.control.wait(), if self.end.is_none() => Woken::End(end),
                     () = silence, if self.output_open => Woken::Frame(None),
-                    () = clock.sleep(self.keeper.inner.settings.gate_poll),
-                        if self.end.is_none() => Woken::Look,
+                    () = clock.sleep(until_look), if self.end.is_none() => Woken::Look,
                 }
             };
             match woken {
@@ -237,11 +244,40 @@ impl Execution {
                     let row = self.keeper.read(&self.lease).await?;
                     return Err(gate_closed(&row));
                 }
-                Woken::Look => self.look_at_gate().await?,
+                Woken::Look => {
+                    self.look_at = clock.now() + self.keeper.inner.settings.gate_poll;
+                    self.look_at_gate().await?;
+                }
             }
             if let (Some(end), false) = (self.end, self.output_open) {
                 self.registration.ended();
+                if matches!(end, ProcessEnd::Signaled(_)) {
+                    self.refuse_end_by_closing().await?;
+                }
                 return Ok(CommandEvent::Ended(end));
+            }
+        }
+    }
+
+    /// A command that a signal ended may have been ended with its lease: then that is what its
+    /// caller is told, not a signal.
+    async fn refuse_end_by_closing(&self) -> Result<(), KeeperError> {
+        match self.keeper.read(&self.lease).await {
+            Ok(row) if row.state != State::Active || row.grant != self.grant => {
+                Err(gate_closed(&row))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a caller awaits that can take no more output for now, instead of [`Execution::next`]:
+    /// keeps the lease from going idle and watches its gate. Ends only when the command may not go
+    /// on, with the reason. May be dropped at any time.
+    pub async fn hold(&self) -> KeeperError {
+        loop {
+            self.keeper.inner.clock.sleep(self.keeper.inner.settings.gate_poll).await;
+            if let Err(reason) = self.look_at_gate().await {
+                return reason;
             }
         }
     }

@@ -33,6 +33,7 @@ mod seeded;
 mod settings;
 mod step;
 mod sweep;
+mod turns;
 mod work;
 
 use std::collections::BTreeMap;
@@ -94,6 +95,8 @@ struct Inner {
     accounts: Mutex<access::ProvedAccounts>,
     /// Commands that this node runs, or may run.
     commands: Arc<commands::Registry>,
+    /// Acquires that a task of this node leads on.
+    turns: Arc<turns::Turns>,
     /// Set once this node takes no more work.
     draining: CancellationToken,
     jumps: Mutex<work::JumpWatch>,
@@ -136,6 +139,7 @@ impl Keeper {
                 settings: parts.settings,
                 accounts: Mutex::default(),
                 commands: Arc::default(),
+                turns: Arc::default(),
                 setbacks: Mutex::default(),
                 draining: CancellationToken::new(),
                 seeded: seeded::SeededBugs::new(bugs),

@@ -12,9 +12,12 @@ use crate::{Keeper, KeeperError, RecoveryScope, lock};
 /// How far wall clock and monotonic clock may part before it counts as a jump.
 const JUMP: Duration = Duration::from_secs(30);
 
-/// The shortest sleep between two pages of due work: a provider sees a boot after a long stop as a
-/// stream, not as a flood.
+/// The shortest sleep between two looks for due work.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// The sleep after a full page of due work: a provider sees a boot after a long stop as a stream of
+/// at most a page in a second, not as a flood.
+const BETWEEN_PAGES: Duration = Duration::from_secs(1);
 
 /// The longest sleep between two looks for due work: another node may have made some.
 const LONGEST_SLEEP: Duration = Duration::from_secs(15);
@@ -58,7 +61,7 @@ impl Keeper {
     /// One page of recovery; how long to wait before the next.
     async fn recover_and_plan(&self) -> Duration {
         match self.recover(RecoveryScope::Everything).await {
-            Ok(report) if report.more => return SHORTEST_SLEEP,
+            Ok(report) if report.more => return BETWEEN_PAGES,
             Ok(_) => {}
             Err(error) => tracing::error!(code = error.code(), "{error}"),
         }
@@ -81,6 +84,8 @@ impl Keeper {
                     self.inner.commands.forget(&lease);
                 }
                 Ok(row) if row.state != State::Active => self.end_commands_here(&lease).await,
+                // A lease on which nothing runs any more goes idle, though it is still registered.
+                Ok(_) if self.inner.commands.is_idle(&lease) => {}
                 Ok(_) => {
                     // Refused when it has expired: recovery carries that out.
                     let _ = self.decide(&lease, &Input::Touch, &Caller::Keeper).await;

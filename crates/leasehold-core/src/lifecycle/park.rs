@@ -98,6 +98,9 @@ impl Draft<'_> {
     }
 
     pub(super) fn promote(&mut self) {
+        if self.next.kind == Kind::Template {
+            return;
+        }
         self.next.kind = Kind::Template;
         self.next.tether = None;
         self.new_epoch();
