@@ -1,3 +1,4 @@
+use leasehold_core::catalogue::codes;
 use leasehold_core::{Endpoint, LeaseId, Refusal, Step, Timestamp};
 use leasehold_ports::{LedgerError, NotStarted, ProviderError};
 
@@ -94,17 +95,17 @@ impl KeeperError {
         match self {
             KeeperError::Refused(refusal) => refusal.code(),
             KeeperError::Ledger(error) => error.code(),
-            KeeperError::NoSuchLease { .. } => "no-such-lease",
-            KeeperError::Invalid { .. } => "bad-argument",
-            KeeperError::NoProvider { .. } => "no-provider",
-            KeeperError::NoCredential { .. } => "no-credential",
-            KeeperError::WrongAccount { .. } => "wrong-account",
+            KeeperError::NoSuchLease { .. } => codes::NO_SUCH_LEASE,
+            KeeperError::Invalid { .. } => codes::BAD_ARGUMENT,
+            KeeperError::NoProvider { .. } => codes::NO_PROVIDER,
+            KeeperError::NoCredential { .. } => codes::NO_CREDENTIAL,
+            KeeperError::WrongAccount { .. } => codes::WRONG_ACCOUNT,
             KeeperError::Step { source, .. } => source.code(),
             KeeperError::NotStarted(error) => error.code(),
-            KeeperError::OutcomeUnknown { .. } => "command-outcome-unknown",
-            KeeperError::Unsettled { .. } => "create-unsettled",
-            KeeperError::CleanupUnconfirmed { .. } => "cleanup-unconfirmed",
-            KeeperError::Draining => "draining",
+            KeeperError::OutcomeUnknown { .. } => codes::COMMAND_OUTCOME_UNKNOWN,
+            KeeperError::Unsettled { .. } => codes::CREATE_UNSETTLED,
+            KeeperError::CleanupUnconfirmed { .. } => codes::CLEANUP_UNCONFIRMED,
+            KeeperError::Draining => codes::DRAINING,
         }
     }
 }

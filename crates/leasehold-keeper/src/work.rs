@@ -62,6 +62,8 @@ impl Keeper {
     async fn recover_and_plan(&self) -> Duration {
         match self.recover(RecoveryScope::Everything).await {
             Ok(report) if report.more => return BETWEEN_PAGES,
+            // Nothing is done until a person has looked, however much is due.
+            Ok(report) if report.restored.is_some() => return LONGEST_SLEEP,
             Ok(_) => {}
             Err(error) => tracing::error!(code = error.code(), "{error}"),
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use leasehold_core::catalogue::codes;
 use leasehold_core::{
     AcquireKey, Event, EventKind, Home, Lease, LeaseId, NodeId, Owner, SandboxId, State, Timestamp,
 };
@@ -146,17 +147,17 @@ impl LedgerError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            LedgerError::Conflict { .. } => "ledger-conflict",
-            LedgerError::KeyTaken { .. } => "key-used",
-            LedgerError::PinTaken { .. } => "pin-taken",
-            LedgerError::Invalid { .. } => "ledger-invalid-write",
-            LedgerError::LimitReached { .. } => "limit-reached",
-            LedgerError::Braked { .. } => "brake-on",
-            LedgerError::Restored { .. } => "ledger-restored",
-            LedgerError::Damaged { .. } => "ledger-damaged-row",
-            LedgerError::TooNew { .. } => "ledger-too-new",
-            LedgerError::Unsuitable { .. } => "ledger-unsuitable",
-            LedgerError::Unavailable { .. } => "ledger-unavailable",
+            LedgerError::Conflict { .. } => codes::LEDGER_CONFLICT,
+            LedgerError::KeyTaken { .. } => codes::KEY_TAKEN,
+            LedgerError::PinTaken { .. } => codes::PIN_TAKEN,
+            LedgerError::Invalid { .. } => codes::LEDGER_INVALID_WRITE,
+            LedgerError::LimitReached { .. } => codes::LIMIT_REACHED,
+            LedgerError::Braked { .. } => codes::BRAKE_ON,
+            LedgerError::Restored { .. } => codes::LEDGER_RESTORED,
+            LedgerError::Damaged { .. } => codes::LEDGER_DAMAGED_ROW,
+            LedgerError::TooNew { .. } => codes::LEDGER_TOO_NEW,
+            LedgerError::Unsuitable { .. } => codes::LEDGER_UNSUITABLE,
+            LedgerError::Unavailable { .. } => codes::LEDGER_UNAVAILABLE,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use leasehold_core::catalogue::codes;
 use leasehold_core::{CommandId, Grant};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -140,10 +141,10 @@ impl NotStarted {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            NotStarted::NotFound { .. } => "program-not-found",
-            NotStarted::NotExecutable { .. } => "program-not-executable",
-            NotStarted::NoDirectory { .. } => "no-directory",
-            NotStarted::StaleGrant { .. } => "stale-grant",
+            NotStarted::NotFound { .. } => codes::PROGRAM_NOT_FOUND,
+            NotStarted::NotExecutable { .. } => codes::PROGRAM_NOT_EXECUTABLE,
+            NotStarted::NoDirectory { .. } => codes::NO_DIRECTORY,
+            NotStarted::StaleGrant { .. } => codes::STALE_FENCE,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use leasehold_core::catalogue::codes;
 use leasehold_core::{
     AccountId, BirthFingerprint, Evidence, Marker, SandboxId, SandboxName, Spec, Timestamp,
 };
@@ -229,14 +230,15 @@ impl ProviderError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            ProviderError::NameTaken | ProviderError::Invalid { .. } => "provider-refused",
-            ProviderError::LimitReached { .. } => "provider-limit",
-            ProviderError::Busy { .. } => "provider-busy",
-            ProviderError::Unauthorized => "provider-unauthorized",
-            ProviderError::NotFound => "sandbox-not-found",
-            ProviderError::Unsupported { .. } => "provider-unsupported",
-            ProviderError::Unreachable { .. } => "provider-unreachable",
-            ProviderError::NoAnswer { .. } => "provider-no-answer",
+            ProviderError::NameTaken => codes::PROVIDER_NAME_TAKEN,
+            ProviderError::Invalid { .. } => codes::PROVIDER_REFUSED,
+            ProviderError::LimitReached { .. } => codes::PROVIDER_LIMIT,
+            ProviderError::Busy { .. } => codes::PROVIDER_BUSY,
+            ProviderError::Unauthorized => codes::PROVIDER_UNAUTHORIZED,
+            ProviderError::NotFound => codes::PROVIDER_NOT_FOUND,
+            ProviderError::Unsupported { .. } => codes::PROVIDER_UNSUPPORTED,
+            ProviderError::Unreachable { .. } => codes::PROVIDER_UNREACHABLE,
+            ProviderError::NoAnswer { .. } => codes::PROVIDER_NO_ANSWER,
         }
     }
 

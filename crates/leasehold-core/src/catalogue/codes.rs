@@ -71,8 +71,17 @@ pub const BAD_ARGUMENT: &str = "bad-argument";
 /// The configuration cannot be used.
 pub const CONFIGURATION_INVALID: &str = "configuration-invalid";
 
+/// A row to be written breaks a rule of every row.
+pub const LEDGER_INVALID_WRITE: &str = "ledger-invalid-write";
+/// No provider of that name and endpoint is set up.
+pub const NO_PROVIDER: &str = "no-provider";
+/// A create got no answer, and its sandbox was not found in time.
+pub const CREATE_UNSETTLED: &str = "create-unsettled";
+/// This Leasehold is shutting down.
+pub const DRAINING: &str = "draining";
+
 /// Every code of this module, for tests that each can be explained.
-pub const ALL: [&str; 33] = [
+pub const ALL: [&str; 37] = [
     LEDGER_CONFLICT,
     KEY_TAKEN,
     PIN_TAKEN,
@@ -106,4 +115,8 @@ pub const ALL: [&str; 33] = [
     AMBIGUOUS_LEASE_ID,
     BAD_ARGUMENT,
     CONFIGURATION_INVALID,
+    LEDGER_INVALID_WRITE,
+    NO_PROVIDER,
+    CREATE_UNSETTLED,
+    DRAINING,
 ];

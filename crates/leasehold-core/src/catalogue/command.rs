@@ -55,7 +55,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         example_fix: "leasehold exec ls_abc -- chmod +x ./build.sh\n\
             leasehold exec ls_abc -- ./build.sh",
         handling: Handling::Validation,
-        prevention_tips: &["Copy files in with `leasehold cp`, which keeps their mode."],
+        prevention_tips: &["Keep the mode of what is put into the sandbox, as `tar` does."],
         tags: &["command", "exec", "exit-126"],
     },
     Entry {

@@ -98,12 +98,32 @@ pub(super) const ENTRIES: &[Entry] = &[
         solutions: &[
             "Correct the field that the message names; `leasehold config show` prints what is in \
              force, and where each value comes from.",
-            "Check the file with `leasehold check` before you use it.",
+            "Try a new file first: `leasehold --config FILE config show` says what it means.",
         ],
-        example_fix: "leasehold config show\n\
-            leasehold check",
+        example_fix: "leasehold --config new.toml config show",
         handling: Handling::Validation,
-        prevention_tips: &["Run `leasehold check` wherever the configuration is edited."],
+        prevention_tips: &["Run `leasehold config show` after each edit of the configuration."],
         tags: &["configuration", "validation"],
+    },
+    Entry {
+        code: codes::DRAINING,
+        theme: Theme::Interface,
+        message: "Leasehold is shutting down: ask again when it is back",
+        class: "",
+        error_type: ErrorType::Unavailable,
+        severity: Severity::Warning,
+        documentation: "The process was asked to stop. It takes no more work, ends the commands \
+            that it runs and records how each ended; leases and sandboxes stay as they are. \
+            Nothing of this request was done.",
+        trigger_scenarios: "an acquire, a resume or a command that arrives after SIGTERM or SIGINT.",
+        common_situations: &[
+            "A service is restarted or upgraded.",
+            "The command line was interrupted while it was still working.",
+        ],
+        solutions: &["Ask again when the process is back; leases are on record and go on."],
+        example_fix: "leasehold ls     # what is leased is still there",
+        handling: Handling::Retry,
+        prevention_tips: &["Stop sending requests to a process before you stop it."],
+        tags: &["shutdown", "retry"],
     },
 ];

@@ -203,4 +203,30 @@ pub(super) const ENTRIES: &[Entry] = &[
         prevention_tips: &["Stop workers with SIGTERM, so that they release what they hold."],
         tags: &["brake", "safety", "cleanup", "operator"],
     },
+    Entry {
+        code: codes::LEDGER_INVALID_WRITE,
+        theme: Theme::Ledger,
+        message: "lease {lease} cannot be written: {problem}",
+        class: "LedgerError::Invalid",
+        error_type: ErrorType::Safety,
+        severity: Severity::Critical,
+        documentation: "The ledger checks every row before it keeps it, and this one breaks a rule \
+            that holds of every row. Nothing was written, and nothing was done at a provider. It \
+            is a mistake in Leasehold, not in what you asked.",
+        trigger_scenarios: "a decision whose row is not consistent, or that would change a lease's \
+            owner, home or key.",
+        common_situations: &[
+            "Two versions of Leasehold with a mistake between them share a ledger.",
+        ],
+        solutions: &[
+            "Keep the row as it is: `leasehold show LEASE` and `leasehold history LEASE` print it.",
+            "Report the message with both outputs; they hold no secret.",
+            "To end the lease meanwhile, run `leasehold destroy LEASE`.",
+        ],
+        example_fix: "leasehold history ls_abc\n\
+            leasehold destroy ls_abc",
+        handling: Handling::Escalate,
+        prevention_tips: &["Run one version of Leasehold on a ledger."],
+        tags: &["ledger", "internal", "consistency"],
+    },
 ];

@@ -207,7 +207,6 @@ pub(super) const ENTRIES: &[Entry] = &[
         solutions: &[
             "Renew to the time that the message names, or earlier.",
             "Move to a new lease before that time: acquire, copy, release the old one.",
-            "For a sandbox that others start from, make a template: `leasehold template`.",
         ],
         example_fix: "leasehold renew ls_abc --for 2h",
         handling: Handling::Validation,
@@ -225,12 +224,8 @@ pub(super) const ENTRIES: &[Entry] = &[
             deadline and is never used itself, so that every fork starts from the same state.",
         trigger_scenarios: "execute, renew, park, resume or promotion of a template.",
         common_situations: &["A template's id is used where a lease's id is meant."],
-        solutions: &[
-            "Acquire a fork of the template, and use that.",
-            "To delete the template, run `leasehold destroy TEMPLATE`.",
-        ],
-        example_fix: "leasehold template ls\n\
-            leasehold acquire --from ls_template",
+        solutions: &["To delete the template, run `leasehold destroy TEMPLATE`."],
+        example_fix: "leasehold show ls_template   # kind: template",
         handling: Handling::Validation,
         prevention_tips: &["Keep the ids of templates apart from those of leases."],
         tags: &["template", "fork", "state"],

@@ -265,13 +265,11 @@ pub(super) const ENTRIES: &[Entry] = &[
             "Recovery runs as another user, who has no key file.",
         ],
         solutions: &[
-            "Give a key for the endpoint that the message names (`leasehold key`), then run \
-             `leasehold recover`.",
+            "Give a key for the endpoint that the message names, then run `leasehold recover`.",
             "List what waits with `leasehold ls --attention`.",
             "If no key can be had any more, an operator can run `leasehold forget LEASE`.",
         ],
         example_fix: "leasehold ls --attention\n\
-            leasehold key set https://api.example.com\n\
             leasehold recover",
         handling: Handling::Escalate,
         prevention_tips: &[

@@ -81,7 +81,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         example_fix: "leasehold show ls_abc       # spec: shape huge\n\
             leasehold acquire --shape large",
         handling: Handling::Validation,
-        prevention_tips: &["Check a new configuration with `leasehold check` first."],
+        prevention_tips: &["Try a new shape or image with a single `leasehold run` first."],
         tags: &["provider", "validation", "spec"],
     },
     Entry {
@@ -266,5 +266,58 @@ pub(super) const ENTRIES: &[Entry] = &[
         handling: Handling::Escalate,
         prevention_tips: &["Run `leasehold doctor` once on every new machine."],
         tags: &["local", "namespaces", "isolation", "kernel"],
+    },
+    Entry {
+        code: codes::NO_PROVIDER,
+        theme: Theme::Provider,
+        message: "no provider {provider} is set up for {endpoint}",
+        class: "",
+        error_type: ErrorType::Unavailable,
+        severity: Severity::Error,
+        documentation: "The lease's home names a provider and an endpoint, and this Leasehold has \
+            none of that name there. A lease is only ever dealt with at its recorded home, so \
+            nothing was asked anywhere else. The lease stays as it is.",
+        trigger_scenarios: "a call or a cleanup for a lease whose provider is not part of this \
+            Leasehold, or whose endpoint is not in its configuration.",
+        common_situations: &[
+            "The ledger was used by a Leasehold with more providers.",
+            "A local sandbox's lease is looked at from another machine.",
+        ],
+        solutions: &[
+            "See the lease's home with `leasehold show LEASE`.",
+            "Run Leasehold where that provider is set up, and there `leasehold recover`.",
+            "If the provider is gone for good, an operator can run `leasehold forget LEASE`.",
+        ],
+        example_fix: "leasehold show ls_abc     # provider and endpoint",
+        handling: Handling::Escalate,
+        prevention_tips: &["End a provider's leases before you take it out of the configuration."],
+        tags: &["provider", "endpoint", "configuration"],
+    },
+    Entry {
+        code: codes::CREATE_UNSETTLED,
+        theme: Theme::Provider,
+        message: "the create of lease {lease} got no answer yet: ask again with the same key",
+        class: "",
+        error_type: ErrorType::Unknown,
+        severity: Severity::Warning,
+        documentation: "The create was sent and no answer came within the time for it, and the \
+            sandbox was not found by its name yet. It is never created again blindly. Whatever \
+            comes of it is on record: it is found and used by a repeated acquire with the same key, \
+            or found and removed.",
+        trigger_scenarios: "an acquire whose create lost its answer, or whose lease another node \
+            is still making, when the provisioning time is over.",
+        common_situations: &[
+            "The provider is slow or was restarted while it made the sandbox.",
+            "Two processes acquire with one key at the same time.",
+        ],
+        solutions: &[
+            "Acquire again with the same key: it goes on from where this one stopped.",
+            "Without a key, acquire anew; the old attempt is cleaned up by `leasehold recover`.",
+            "Look at what is known with `leasehold show LEASE`.",
+        ],
+        example_fix: "leasehold acquire --key build-42",
+        handling: Handling::Retry,
+        prevention_tips: &["Give each acquire a key, so that it can be repeated safely."],
+        tags: &["acquire", "create", "unknown-outcome", "retry"],
     },
 ];
