@@ -224,7 +224,7 @@ impl Epoch {
     /// The number of the next decision.
     #[must_use]
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 }
 
@@ -239,7 +239,7 @@ impl Grant {
     /// The grant after this one.
     #[must_use]
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 }
 

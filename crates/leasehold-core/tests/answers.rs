@@ -32,6 +32,7 @@ fn ask(lease: &Lease, input: &Input, caller: &Caller) -> Result<Decision, Refusa
         node: &node(),
         caller,
         claim_for: Duration::from_secs(30),
+        calm: true,
     };
     decide(lease, input, context)
 }
@@ -65,8 +66,11 @@ fn follows(request: Request, lease: &Lease, caller: &Caller, cell: Answer) -> Re
             template && matches!(request, Request::Renew | Request::Resume)
         }
         (Answer::Proceed, Ok(Decision::Write(_))) => true,
-        // Only an owner can show that it knows a grant, and this one has shown it.
-        (Answer::Proceed, Ok(Decision::AlreadySo)) => request == Request::Acknowledge,
+        // Only an owner can show that it knows a grant, and this one has shown it; a template is one
+        // already.
+        (Answer::Proceed, Ok(Decision::AlreadySo)) => {
+            request == Request::Acknowledge || template && request == Request::Promote
+        }
         (Answer::AlreadySo | Answer::Receipt, Ok(Decision::AlreadySo)) => true,
         (Answer::AlreadySo | Answer::Receipt | Answer::Proceed, _) | (_, Ok(_)) => false,
         (_, Err(Refusal::Template { .. })) => template,

@@ -296,7 +296,13 @@ fn check_step(before: &Lease, after: &Lease, input: &Input, caller: &Caller, now
 fn check_due(lease: &Lease, now: Timestamp) {
     let node = NodeId::new("node_three").unwrap();
     let caller = Caller::Keeper;
-    let context = Context { now, node: &node, caller: &caller, claim_for: Duration::from_secs(30) };
+    let context = Context {
+        now,
+        node: &node,
+        caller: &caller,
+        claim_for: Duration::from_secs(30),
+        calm: true,
+    };
     let done = [Input::Expire, Input::TakeBack, Input::TakeOver]
         .iter()
         .any(|input| matches!(decide(lease, input, context), Ok(Decision::Write(_))));
@@ -317,7 +323,7 @@ proptest! {
             let (input, caller) = aim(happening, &lease);
             let node = if happening.second_node { other_node() } else { node() };
             let context =
-                Context { now, node: &node, caller: &caller, claim_for: Duration::from_secs(30) };
+                Context { now, node: &node, caller: &caller, claim_for: Duration::from_secs(30), calm: true };
             let before = lease.clone();
             let decided = decide(&lease, &input, context);
             prop_assert_eq!(&decide(&lease, &input, context), &decided, "a decision is pure");
@@ -361,7 +367,7 @@ fn i1_renew_exactly_at_expiry_ten_thousand_times() {
         let renew = Input::Renew { life_until: latest };
         for late in [0, renewed] {
             let now = end + Duration::from_millis(late);
-            let context = Context { now, node: &node, caller: &caller, claim_for };
+            let context = Context { now, node: &node, caller: &caller, claim_for, calm: true };
             assert!(matches!(decide(&lease, &renew, context), Err(Refusal::Expired { .. })));
             assert!(due_at(&lease).is_some_and(|due| due <= now), "somebody comes to end it");
             let expired = decide(&lease, &Input::Expire, context);
@@ -369,7 +375,7 @@ fn i1_renew_exactly_at_expiry_ten_thousand_times() {
             assert_eq!(change.lease.state, State::Destroying);
         }
         let now = Timestamp::from_millis(end.as_millis() - 1);
-        let context = Context { now, node: &node, caller: &caller, claim_for };
+        let context = Context { now, node: &node, caller: &caller, claim_for, calm: true };
         assert!(matches!(decide(&lease, &Input::Expire, context), Err(Refusal::NotDue { .. })));
         lease = match decide(&lease, &renew, context) {
             Ok(Decision::Write(change)) if end < latest => change.lease,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use futures_util::FutureExt;
 use leasehold_core::{CommandId, LeaseId};
 use leasehold_ports::{Call, ProcessControl};
 use tokio::sync::Notify;
@@ -89,6 +90,24 @@ impl Registry {
             Remaining::Nothing { definite: !commands.in_doubt }
         } else {
             Remaining::Commands(running)
+        }
+    }
+
+    /// Takes note of commands that have ended while nobody was waiting for them.
+    pub(crate) fn reap(&self, lease: &LeaseId) {
+        let running: Vec<(CommandId, Running)> = lock(&self.leases)
+            .get(lease)
+            .into_iter()
+            .flat_map(|commands| &commands.commands)
+            .filter_map(|(id, running)| Some((id.clone(), running.clone()?)))
+            .collect();
+        for (id, running) in running {
+            let Some(end) = running.control.wait().now_or_never() else { continue };
+            if let Some(commands) = lock(&self.leases).get_mut(lease)
+                && commands.commands.remove(&id).is_some()
+            {
+                commands.in_doubt |= end.is_err();
+            }
         }
     }
 

@@ -58,6 +58,7 @@ impl Keeper {
             node: &self.inner.node,
             caller,
             claim_for: self.inner.settings.claim,
+            calm: !self.is_in_jump_grace(),
         };
         let decision = decide_with(self.inner.seeded.guards(), &row, input, context);
         let change = match decision {

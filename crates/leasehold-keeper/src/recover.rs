@@ -161,12 +161,9 @@ impl Keeper {
         let keeper = Caller::Keeper;
         let calm = !self.is_in_jump_grace();
         let ending = matches!(row.state, State::Destroying | State::Closed);
-        let input = if !ending && calm && now >= row.expires_at() {
+        let input = if !ending && now >= row.expires_at() {
             Input::Expire
-        } else if row.state == State::Active
-            && calm
-            && row.deliver_by.is_some_and(|limit| now >= limit)
-        {
+        } else if row.state == State::Active && row.deliver_by.is_some_and(|limit| now >= limit) {
             Input::TakeBack
         } else if next_step(&row).is_some() {
             if !calm && row.claim.is_some() && !self.has_claim(&row) {

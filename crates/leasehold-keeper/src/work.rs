@@ -79,6 +79,7 @@ impl Keeper {
     /// caller has gone away, and keeps the leases of the others from going idle.
     async fn watch_commands(&self) {
         for lease in self.inner.commands.leases() {
+            self.inner.commands.reap(&lease);
             match self.read(&lease).await {
                 Ok(row) if matches!(row.state, State::Destroying | State::Closed) => {
                     // The removal is their end.

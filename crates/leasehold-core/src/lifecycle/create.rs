@@ -60,7 +60,7 @@ impl Draft<'_> {
             }
             (state, _) => return Err(Refusal::NotReady { lease, state }),
         };
-        if self.context.now >= self.next.expires_at() {
+        if self.has_expired() {
             return Err(Refusal::Expired { lease });
         }
         self.note(EventKind::CreateSent { attempt: number, name: name.clone() });

@@ -130,7 +130,7 @@ impl Draft<'_> {
 
     pub(super) fn expire(&mut self) -> Result<(), Refusal> {
         let open = !matches!(self.next.state, State::Destroying | State::Closed);
-        let due = self.context.now >= self.next.expires_at();
+        let due = self.has_expired();
         if !open || (!due && self.guards.stand(Guards::DEADLINE)) {
             return Err(Refusal::NotDue { lease: self.next.id.clone() });
         }

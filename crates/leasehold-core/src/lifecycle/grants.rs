@@ -57,8 +57,12 @@ impl Draft<'_> {
         }
     }
 
+    pub(super) fn has_expired(&self) -> bool {
+        self.context.calm && self.context.now >= self.next.expires_at()
+    }
+
     fn refuse_expired(&self) -> Result<(), Refusal> {
-        if self.context.now >= self.next.expires_at() && self.guards.stand(Guards::DEADLINE) {
+        if self.has_expired() && self.guards.stand(Guards::DEADLINE) {
             return Err(Refusal::Expired { lease: self.next.id.clone() });
         }
         Ok(())
@@ -120,7 +124,7 @@ impl Draft<'_> {
     /// parked again.
     pub(super) fn take_back(&mut self) -> Result<(), Refusal> {
         let overdue = self.next.deliver_by.is_some_and(|limit| limit <= self.context.now);
-        if !overdue || self.next.state != State::Active {
+        if !overdue || !self.context.calm || self.next.state != State::Active {
             return Err(Refusal::NotDue { lease: self.next.id.clone() });
         }
         if self.next.grant.0 == 1 {

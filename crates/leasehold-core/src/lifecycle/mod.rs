@@ -67,6 +67,9 @@ pub struct Context<'a> {
     pub caller: &'a Caller,
     /// How long a claim that this decision takes shall last.
     pub claim_for: Duration,
+    /// Whether the time can be trusted. For a while after the clock jumped, or the machine slept, it
+    /// cannot, and nothing expires: neither by itself nor in the answer to its owner.
+    pub calm: bool,
 }
 
 /// What a create call came to.

@@ -55,7 +55,8 @@ impl Draft<'_> {
             return Err(Refusal::Template { lease });
         }
         let now = self.context.now;
-        let too_late = now >= self.next.expires_at() || now + least_life > self.next.life_until;
+        let too_short = self.context.calm && now + least_life > self.next.life_until;
+        let too_late = self.has_expired() || too_short;
         if too_late && self.guards.stand(Guards::DEADLINE) {
             return Err(Refusal::Expired { lease });
         }

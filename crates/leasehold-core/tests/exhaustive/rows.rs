@@ -197,6 +197,7 @@ impl Rows {
             node: &self.nodes[question.node as usize],
             caller: &caller,
             claim_for: ticks(CLAIM),
+            calm: true,
         };
         let epoch = lease.epoch;
         let input = input(question.ask, question.now, epoch);

@@ -114,7 +114,8 @@ pub(crate) async fn dry_run(
     };
     let lease = lease_names::find(&*ledger, name).await?;
     let node = NodeId::from_random([0; 10]);
-    let context = Context { now: ledger.now(), node: &node, caller, claim_for: Duration::ZERO };
+    let context =
+        Context { now: ledger.now(), node: &node, caller, claim_for: Duration::ZERO, calm: true };
     let (would, text) = match decide(&lease, input, context)? {
         Decision::Write(change) => {
             let state = change.lease.state;
