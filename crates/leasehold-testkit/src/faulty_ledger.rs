@@ -137,6 +137,11 @@ impl LedgerFaultPlan {
         Arc::new(Self { state: Mutex::new(PlanState { stream, per_mille, coverage }) })
     }
 
+    /// Changes how many writes in a thousand go wrong.
+    pub fn set_rate(&self, per_mille: u32) {
+        self.lock().per_mille = per_mille;
+    }
+
     /// Lets nothing go wrong any more.
     pub fn quiet(&self) {
         self.lock().per_mille = 0;
@@ -179,7 +184,7 @@ impl LedgerFaultPlan {
         self.lock().stream.happens(250)
     }
 
-    /// Whether a read fails: half as often as a write.
+    /// Whether a read fails: far more seldom than a write, since there are many more of them.
     fn draw_read(&self) -> Result<(), LedgerError> {
         let mut plan = self.lock();
         let per_mille = plan.per_mille / 8;

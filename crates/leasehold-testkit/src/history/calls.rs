@@ -7,6 +7,7 @@ use leasehold_core::{Caller, Grant, LeaseId, Refusal, Spec, State};
 use leasehold_keeper::{
     AcquireRequest, CommandEvent, ExecuteRequest, Keeper, KeeperError, RecoveryScope,
 };
+use leasehold_ports::Signal;
 
 use super::book::Known;
 use super::stage::Stage;
@@ -21,6 +22,8 @@ pub(super) enum Patience {
     None,
     /// Ends it after a while.
     Terminates(Duration),
+    /// Sends it a signal at once, and waits for its end.
+    Signals(Signal),
 }
 
 /// One call.
@@ -128,7 +131,7 @@ pub(super) async fn make(stage: Arc<Stage>, keeper: Keeper, call: Call, number: 
     }
     let result = match &call {
         Call::Foreign(inner) => {
-            let result = foreign(&stage, &keeper, inner).await;
+            let result = Box::pin(foreign(&stage, &keeper, inner)).await;
             check_foreign(&stage, inner, &result);
             result
         }
@@ -193,7 +196,9 @@ fn owner_of(stage: &Stage, lease: &Known, grant: Option<Grant>) -> Caller {
     Caller::Owner { owner: stage.owners[lease.owner].clone(), grant }
 }
 
-/// A call as its rightful owner makes it. `may_end` if it has the right to end the lease.
+/// A call as its rightful owner makes it. The keeper's futures are large, so each has a place of its
+/// own: a task that held room for the largest of them would be copied whenever it is handed on.
+/// `may_end` if it has the right to end the lease.
 async fn one(
     stage: &Stage,
     keeper: &Keeper,
@@ -208,14 +213,15 @@ async fn one(
     };
     match call {
         Call::Acquire { request, .. } => {
-            let lease = keeper.acquire(AcquireRequest::clone(request)).await?;
+            let lease = Box::pin(keeper.acquire(AcquireRequest::clone(request))).await?;
             Ok(Answered::Told(Box::new(lease)))
         }
         Call::Execute { lease, script, patience } => {
-            execute(stage, keeper, &lease.id, &caller(lease), script, *patience).await
+            let caller = caller(lease);
+            Box::pin(execute(stage, keeper, &lease.id, &caller, script, *patience)).await
         }
         Call::Acknowledge { lease } => {
-            keeper.acknowledge(&lease.id, &caller(lease)).await?;
+            Box::pin(keeper.acknowledge(&lease.id, &caller(lease))).await?;
             Ok(Answered::Done)
         }
         Call::Renew { lease, by } => {
@@ -224,17 +230,17 @@ async fn one(
             Ok(Answered::Done)
         }
         Call::Park { lease } => {
-            keeper.park(&lease.id, &caller(lease)).await?;
+            Box::pin(keeper.park(&lease.id, &caller(lease))).await?;
             Ok(Answered::Done)
         }
         Call::Resume { lease, delivered } => {
-            let resumed = keeper.resume(&lease.id, &caller(lease), *delivered).await?;
+            let resumed = Box::pin(keeper.resume(&lease.id, &caller(lease), *delivered)).await?;
             Ok(Answered::Told(Box::new(resumed)))
         }
         Call::Destroy { lease, with_grant } => {
             ends(&lease.id);
             let caller = owner_of(stage, lease, with_grant.then_some(lease.grant));
-            keeper.destroy(&lease.id, &caller).await?;
+            Box::pin(keeper.destroy(&lease.id, &caller)).await?;
             Ok(Answered::Over)
         }
         Call::Promote { lease } => {
@@ -250,16 +256,16 @@ async fn one(
         Call::OperatorDestroys { lease } => {
             ends(&lease.id);
             let operator = Caller::Operator("somebody".to_owned());
-            keeper.destroy(&lease.id, &operator).await?;
+            Box::pin(keeper.destroy(&lease.id, &operator)).await?;
             Ok(Answered::Over)
         }
         Call::Recover => {
-            keeper.recover(RecoveryScope::Everything).await?;
+            Box::pin(keeper.recover(RecoveryScope::Everything)).await?;
             Ok(Answered::Done)
         }
         Call::Sweep => {
             let home = stage.world.settings().home.clone();
-            keeper.sweep(&[home]).await?;
+            Box::pin(keeper.sweep(&[home])).await?;
             Ok(Answered::Done)
         }
         // Not made like this.
@@ -297,6 +303,7 @@ async fn execute(
     match patience {
         Patience::None => return Ok(Answered::Done),
         Patience::UntilEnd => {}
+        Patience::Signals(signal) => execution.signal(signal).await?,
         Patience::Terminates(after) => {
             let sleep = std::pin::pin!(stage.world.time().sleep(after));
             let ended = {

@@ -10,7 +10,7 @@ use super::HistorySettings;
 use super::stage::{Copy, NODES, Stage, WRONG_KEY};
 use crate::random::RandomStream;
 
-/// When the rare things of a history happen, by the number of the call before which they do.
+/// When the rare things of a history happen, by the number of the call after which they do.
 pub(super) struct Disturbances {
     crashes: Vec<u32>,
     copy_at: Option<u32>,
@@ -19,11 +19,12 @@ pub(super) struct Disturbances {
     restored: bool,
     jump_at: Option<u32>,
     down: [bool; NODES],
+    keys_are_wrong: bool,
 }
 
 impl Disturbances {
     pub(super) fn drawn(settings: &HistorySettings, stream: &mut RandomStream) -> Self {
-        let moment = |stream: &mut RandomStream| 4 + u32::try_from(stream.below(28)).unwrap_or(0);
+        let moment = |stream: &mut RandomStream| 4 + u32::try_from(stream.below(26)).unwrap_or(0);
         let mut crashes = vec![moment(stream)];
         while stream.happens(400) {
             crashes.push(moment(stream));
@@ -31,11 +32,19 @@ impl Disturbances {
         let restore_at = stream.happens(settings.restores_per_mille).then(|| moment(stream) + 4);
         let copy_at = restore_at.map(|restore| restore - 1 - restore / 3);
         let jump_at = stream.happens(100).then(|| moment(stream));
-        let down = [false; NODES];
-        Self { crashes, copy_at, restore_at, copy: None, restored: false, jump_at, down }
+        Self {
+            crashes,
+            copy_at,
+            restore_at,
+            copy: None,
+            restored: false,
+            jump_at,
+            down: [false; NODES],
+            keys_are_wrong: false,
+        }
     }
 
-    /// What happens before call `number`.
+    /// What happens right after call `number` was made, or is under way.
     pub(super) async fn disturb(
         &mut self,
         stage: &Arc<Stage>,
@@ -62,7 +71,12 @@ impl Disturbances {
             2 | 3 => {
                 stage.world.stranger_creates();
             }
-            4..=6 => draw_keys(stage, stream),
+            4..=6 => self.keys_are_wrong = draw_keys(stage, stream),
+            // Somebody finds the right key before long.
+            10..=24 if self.keys_are_wrong => {
+                self.keys_are_wrong = false;
+                stage.credentials.set(&["key-1"]);
+            }
             7 => stage.prove_deaths(),
             8 if self.restored && stream.happens(300) => {
                 let _ = stage.memory.accept().await;
@@ -77,7 +91,8 @@ impl Disturbances {
     }
 
     fn crash(&mut self, stage: &Stage, stream: &mut RandomStream) {
-        let node = stream.index(NODES);
+        let drawn = stream.index(NODES);
+        let node = if stage.keeper(drawn).is_some() { drawn } else { NODES - 1 - drawn };
         stage.crash_node(node, stream.happens(600));
         self.down[node] = true;
     }
@@ -123,8 +138,8 @@ fn jump(stage: &Stage, stream: &mut RandomStream) {
     stage.clock.jump(millis);
 }
 
-/// Keys are lost, swapped, rotated, found.
-fn draw_keys(stage: &Stage, stream: &mut RandomStream) {
+/// Keys are lost, swapped, rotated, found. Whether the right ones are not at hand now.
+fn draw_keys(stage: &Stage, stream: &mut RandomStream) -> bool {
     let keys: &[&str] = match stream.below(8) {
         0 => &[],
         1 => &[WRONG_KEY],
@@ -134,4 +149,5 @@ fn draw_keys(stage: &Stage, stream: &mut RandomStream) {
     };
     stage.journal.note(format_args!("keys at hand: {keys:?}"));
     stage.credentials.set(keys);
+    keys.iter().all(|key| *key == WRONG_KEY)
 }

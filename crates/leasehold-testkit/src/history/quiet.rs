@@ -27,6 +27,9 @@ pub(super) async fn settle(
     stage.ledger_plan.quiet();
     stage.credentials.set(&["key-1"]);
     stage.prove_deaths();
+    // From here on recovery is called for; loops that look every few seconds at hours of quiet
+    // would only cost time.
+    stage.stop_work();
     let _ = stage.memory.accept().await;
     for call in under_way {
         let _ = call.await;
@@ -37,8 +40,8 @@ pub(super) async fn settle(
     stage.world.time().sleep(settings.longest_lateness + settings.facts.create_horizon).await;
     sweep(stage).await;
     recover_until_rest(stage).await;
-    stage.stop_work();
     stage.world.inspect(|truth| stage.judge.final_check(truth));
+    stage.check_pace();
     if stream.happens(300) {
         expire_everything(stage).await;
     }
@@ -52,6 +55,10 @@ async fn expire_everything(stage: &Arc<Stage>) {
     let behind = u64::try_from(-stage.clock.offset_millis()).unwrap_or(0);
     let longest = Duration::from_secs(3_700) + Duration::from_millis(behind);
     stage.world.time().sleep(longest).await;
+    // Meanwhile strangers got ids that were free: nothing of theirs may be removed.
+    for _ in 0..3 {
+        stage.world.stranger_creates();
+    }
     recover_until_rest(stage).await;
     stage.world.inspect(|truth| stage.judge.final_check_of_expiry(truth));
 }
@@ -67,7 +74,7 @@ async fn recover_until_rest(stage: &Arc<Stage>) {
         let node = pass % NODES;
         let Some(keeper) = stage.keeper(node) else { continue };
         let recovered = stage.spawner.spawn(tag(node), async move {
-            let _ = keeper.recover(RecoveryScope::Everything).await;
+            let _ = Box::pin(keeper.recover(RecoveryScope::Everything)).await;
         });
         let _ = recovered.await;
         let due = stage.memory.next_due().await.ok().flatten();
@@ -87,7 +94,7 @@ async fn sweep(stage: &Arc<Stage>) {
     let Some(keeper) = stage.keeper(0) else { return };
     let home = stage.world.settings().home.clone();
     let swept = stage.spawner.spawn(tag(0), async move {
-        let _ = keeper.sweep(&[home]).await;
+        let _ = Box::pin(keeper.sweep(&[home])).await;
     });
     let _ = swept.await;
 }

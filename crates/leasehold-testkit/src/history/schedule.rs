@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{AcquireKey, Grant};
+use leasehold_ports::Signal;
 
 use super::book::{KeyedAcquire, Known};
 use super::calls::{self, Call, Patience};
@@ -13,10 +14,11 @@ use crate::executor::Join;
 use crate::random::RandomStream;
 
 /// How many calls a history has at the least, and when it ends although too little went wrong.
-const LEAST_CALLS: u32 = 32;
-const MOST_CALLS: u32 = 80;
-/// How many faults there must be.
+const LEAST_CALLS: u32 = 30;
+const MOST_CALLS: u32 = 200;
+/// How many faults there must be, and from which call on they are helped along.
 const LEAST_FAULTS: u64 = 5;
+const HELP_FROM: u32 = 40;
 /// How many acquires come first, so that there is something to work on.
 const FIRST_ACQUIRES: u32 = 4;
 
@@ -30,13 +32,20 @@ pub(super) async fn play(stage: Arc<Stage>, mut stream: RandomStream) {
     let mut under_way: Vec<Join<()>> = Vec::new();
     let mut number = 0;
     while number < LEAST_CALLS || (number < MOST_CALLS && faults(&stage) < LEAST_FAULTS) {
-        number += 1;
-        disturbances.disturb(&stage, &mut stream, number, works).await;
-        let call = draw_call(&stage, &mut stream, number);
+        if stage.keeper(0).is_none() && stage.keeper(1).is_none() {
+            // Somebody starts a node again, or nobody could call.
+            disturbances.settle(&stage, works).await;
+        }
         let node = draw_node(&stage, &mut stream);
         let Some(keeper) = stage.keeper(node) else { continue };
+        number += 1;
+        if number == HELP_FROM {
+            stage.world.faults().set_rate(500);
+            stage.ledger_plan.set_rate(500);
+        }
+        let call = draw_call(&stage, &mut stream, number);
         stage.count(|tally| tally.calls += 1);
-        let made = calls::make(stage.clone(), keeper, call, number);
+        let made = Box::pin(calls::make(stage.clone(), keeper, call, number));
         let join = stage.spawner.spawn(tag(node), made);
         // Half of the callers are waited for; the others call at the same time.
         if stream.happens(500) {
@@ -44,6 +53,7 @@ pub(super) async fn play(stage: Arc<Stage>, mut stream: RandomStream) {
         } else {
             under_way.push(join);
         }
+        disturbances.disturb(&stage, &mut stream, number, works).await;
         under_way.retain(|join| !join.is_ended());
         if under_way.len() > 4 {
             let _ = under_way.remove(0).await;
@@ -129,15 +139,18 @@ fn draw_execute(stage: &Stage, stream: &mut RandomStream, lease: Known) -> Call 
         0..=34 => format!("echo c{label}"),
         35..=54 => format!("sleep 2; echo c{label}"),
         55..=69 => format!("sleep 1000 & echo c{label}"),
-        70..=79 => format!("sleep 30; echo c{label}"),
-        80..=89 => format!("trap '' TERM; sleep 600; echo c{label}"),
+        70..=79 => format!("sleep 12; echo c{label}"),
+        80..=89 => format!("trap '' TERM; sleep 20; echo c{label}"),
         90..=94 => format!("exit 3; echo c{label}"),
         // A program that the sandbox does not know.
         _ => format!("nonsense c{label}"),
     };
     let patience = match stream.below(100) {
         0..=59 => Patience::UntilEnd,
-        60..=79 => Patience::None,
+        60..=74 => Patience::None,
+        75..=84 => {
+            Patience::Signals(if stream.happens(500) { Signal::TERMINATE } else { Signal::KILL })
+        }
         _ => Patience::Terminates(stream.duration(Duration::ZERO, Duration::from_secs(4))),
     };
     Call::Execute { lease, script, patience }

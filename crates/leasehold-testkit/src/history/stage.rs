@@ -19,7 +19,7 @@ use crate::executor::{Executor, Node, SimulatedClock, Spawner};
 use crate::faults::FaultPlan;
 use crate::faulty_ledger::{FaultyLedger, LedgerFaultPlan};
 use crate::journal::Journal;
-use crate::judge::{Judge, JudgeSnapshot};
+use crate::judge::{Invariant, Judge, JudgeSnapshot};
 use crate::random::{Component, RandomStream, SimulatedRandom};
 use crate::simulated_provider::SimulatedProvider;
 use crate::world::{World, WorldSettings};
@@ -29,6 +29,10 @@ pub(super) const NODES: usize = 2;
 
 /// The key of another account, which callers sometimes have instead of the right one.
 pub(super) const WRONG_KEY: &str = "key-b";
+
+/// How many provider calls a node may make in a history, whatever goes wrong: some ten times what
+/// most of them need.
+const MOST_CALLS_OF_A_NODE: u32 = 5_000;
 
 /// A keeper process that runs.
 struct Running {
@@ -79,9 +83,9 @@ impl Stage {
         let time = executor.time();
         let journal =
             Arc::new(if settings.journal { Journal::kept(time) } else { Journal::forgetful(time) });
-        let rate = facts.pick(&[40, 100, 200]).copied().unwrap_or(100);
+        let rate = facts.pick(&[60, 120, 200]).copied().unwrap_or(100);
         let faults = FaultPlan::new(RandomStream::new(seed, Component::ProviderFaults), rate);
-        let ledger_rate = facts.pick(&[10, 40, 100]).copied().unwrap_or(40);
+        let ledger_rate = facts.pick(&[15, 40, 100]).copied().unwrap_or(40);
         let ledger_plan =
             LedgerFaultPlan::new(RandomStream::new(seed, Component::LedgerFaults), ledger_rate);
         let world_settings = WorldSettings::drawn(&mut facts);
@@ -164,7 +168,7 @@ impl Stage {
         let stop = CancellationToken::new();
         if works {
             let (keeper, stop) = (keeper.clone(), stop.clone());
-            self.spawner.spawn_detached(tag, async move { keeper.work(&stop).await });
+            self.spawner.spawn_detached(tag, async move { Box::pin(keeper.work(&stop)).await });
         }
         lock(&self.nodes)[node] = Some(Running { keeper, provider, stop });
     }
@@ -184,6 +188,17 @@ impl Stage {
             lock(&self.dead).push(id);
         }
         self.count(|tally| tally.crashes += 1);
+    }
+
+    /// Holds against a node how often it has asked its provider.
+    pub(super) fn check_pace(&self) {
+        for running in lock(&self.nodes).iter().flatten() {
+            let calls = running.provider.calls();
+            if calls > MOST_CALLS_OF_A_NODE {
+                let report = format!("{} made {calls} provider calls", running.keeper.node());
+                self.judge.report(Invariant::Pace, report);
+            }
+        }
     }
 
     /// Every crash is proved by now: locks are free, machines have started again.

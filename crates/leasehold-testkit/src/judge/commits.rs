@@ -140,6 +140,10 @@ impl Judge {
             self.violated(state, Invariant::Living, report);
         }
         for sandbox in truth.existing().filter(|sandbox| is_pinned_to(row, sandbox)) {
+            if sandbox.marker.as_ref() != Some(&row.marker) {
+                let report = format!("its marker is not the recorded one: {}", describe(row));
+                self.violated(state, Invariant::CleanHandOn, report);
+            }
             let running: Vec<String> =
                 sandbox.running_commands(truth.now()).map(ToString::to_string).collect();
             if !running.is_empty() {

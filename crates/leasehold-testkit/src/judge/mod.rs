@@ -39,6 +39,8 @@ pub enum Invariant {
     Secrets,
     /// Everything settles once nothing goes wrong any more.
     WayOut,
+    /// Nobody asks a provider again and again without a pause.
+    Pace,
 }
 
 impl fmt::Display for Invariant {
@@ -52,6 +54,7 @@ impl fmt::Display for Invariant {
             Invariant::Once => "once",
             Invariant::Secrets => "secrets",
             Invariant::WayOut => "way out",
+            Invariant::Pace => "pace",
         })
     }
 }

@@ -69,7 +69,9 @@ impl WorldSettings {
             slow_destroy: Duration::from_secs(20),
             always_slow_destroy: false,
             page_size: 100,
-            recycles_after: Duration::from_secs(3600),
+            // Longer than anything is late: no provider can take back a request for an id that
+            // it has given to somebody else.
+            recycles_after: Duration::from_secs(700),
             longest_latency: Duration::from_millis(200),
             longest_lateness: Duration::from_secs(600),
         }
