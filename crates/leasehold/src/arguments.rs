@@ -66,45 +66,27 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// What Leasehold can be asked to do.
+/// What Leasehold can be asked to do. Its words for the help stand on each verb's arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Run a command in a new sandbox, and remove the sandbox.
     Run(verbs::run::RunArguments),
-    /// Acquire a sandbox, and print its lease.
     Acquire(verbs::acquire::AcquireArguments),
-    /// Run a command in the sandbox of a lease.
     Exec(verbs::exec::ExecArguments),
-    /// Move the end of a lease.
     Renew(verbs::renew::RenewArguments),
-    /// Be done with a lease for now: stop what runs in its sandbox, and keep it for the next use.
     Park(verbs::park::ParkArguments),
-    /// Take a parked lease up again.
     Resume(verbs::resume::ResumeArguments),
-    /// Be done with a lease: remove its sandbox, or keep it with --park.
     Release(verbs::release::ReleaseArguments),
-    /// Remove a sandbox, with proof.
     Destroy(verbs::destroy::DestroyArguments),
-    /// List leases.
     Ls(verbs::ls::LsArguments),
-    /// Show all that is known of a lease.
     Show(verbs::show::ShowArguments),
-    /// Show what happened in the life of a lease.
     History(verbs::history::HistoryArguments),
-    /// Do what is due: end what has expired, and finish what dead processes left.
     Recover(verbs::recover::RecoverArguments),
-    /// Compare the ledger with the sandboxes that there are, and report what no lease names.
     Sweep(verbs::sweep::SweepArguments),
-    /// Give a lease up without proof, on the record. For operators.
     Forget(verbs::forget::ForgetArguments),
-    /// Look after the ledger.
     #[command(subcommand)]
     Ledger(verbs::ledger::LedgerVerb),
-    /// Explain an error: what it means, and what to do.
     Explain(verbs::explain::ExplainArguments),
-    /// Check that Leasehold can work here, and say what to do where it cannot.
     Doctor(verbs::doctor::DoctorArguments),
-    /// Look at the configuration.
     #[command(subcommand)]
     Config(verbs::config::ConfigVerb),
 }

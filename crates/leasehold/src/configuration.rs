@@ -114,7 +114,8 @@ impl Configuration {
         let path = asked_for.map_or_else(|| state.configuration_file(), Path::to_owned);
         let file = match fs::read_to_string(&path) {
             Ok(text) => Some(parse(&path, &text)?),
-            Err(error) if asked_for.is_none() && error.kind() == io::ErrorKind::NotFound => None,
+            // Whether the state directory can be used is for the ledger to say.
+            Err(error) if asked_for.is_none() && is_absence(&error) => None,
             Err(error) => return Err(invalid(&path, &error)),
         };
         Self::of(file, path)
@@ -182,6 +183,10 @@ impl Configuration {
     pub(crate) fn rows(&self) -> &[Row] {
         &self.rows
     }
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Collects what `config show` prints while the values are chosen, so that neither can miss one.

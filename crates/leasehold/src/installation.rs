@@ -4,7 +4,7 @@
 //! no ledger.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use leasehold_core::{AccountId, Caller, Endpoint, Home, Owner, ProviderName};
@@ -28,6 +28,8 @@ pub(crate) struct Installation {
     pub(crate) output: Output,
     pub(crate) clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
+    /// The node of this process, once a verb needed one.
+    node: OnceLock<Keeper>,
 }
 
 /// Sandboxes of this machine need no key.
@@ -42,8 +44,14 @@ impl Credentials for NoKeys {
 
 impl Installation {
     pub(crate) fn new(state: StateDirectory, configuration: Configuration, output: Output) -> Self {
-        let clock = Arc::new(SystemClock::new());
-        Self { state, configuration, output, clock, random: Arc::new(SystemRandom) }
+        Self {
+            state,
+            configuration,
+            output,
+            clock: Arc::new(SystemClock::new()),
+            random: Arc::new(SystemRandom),
+            node: OnceLock::new(),
+        }
     }
 
     /// The ledger, made if there is none.
@@ -82,7 +90,20 @@ impl Installation {
             secret,
             settings: self.configuration.settings,
         });
-        Ok(keeper.await?)
+        let keeper = keeper.await?;
+        // A verb asks for one keeper; should it ask for two, recovery finds the other node dead.
+        let _ = self.node.set(keeper.clone());
+        Ok(keeper)
+    }
+
+    /// Takes this process's node off the ledger's list, in an orderly end. A node that a lease still
+    /// names stays on it: its death is for recovery to find out.
+    pub(crate) async fn leave(&self) {
+        if let Some(keeper) = self.node.get()
+            && let Err(error) = keeper.ledger().remove_node(keeper.node()).await
+        {
+            tracing::debug!(code = error.code(), "{error}");
+        }
     }
 
     /// A keeper that has first removed what `run` and `acquire` processes that died left behind.

@@ -92,7 +92,12 @@ async fn dispatch(common: &Common, verb: Verb, output: Output) -> Result<ExitCod
     let state = StateDirectory::find(common.state_dir.as_deref(), variable)?;
     let configuration = Configuration::read(&state, common.config.as_deref())?;
     let installation = Installation::new(state, configuration, output);
-    let installation = &installation;
+    let exit = perform(verb, &installation).await;
+    installation.leave().await;
+    exit
+}
+
+async fn perform(verb: Verb, installation: &Installation) -> Result<ExitCode, Failure> {
     match verb {
         Verb::Run(arguments) => verbs::run::run(&arguments, installation).await,
         Verb::Acquire(arguments) => verbs::acquire::run(&arguments, installation).await,

@@ -105,14 +105,13 @@ pub(crate) async fn relay(
     let mut writer = Writer::default();
     let mut waiting: Option<Frame> = None;
     loop {
+        let full = waiting.is_some();
         let woken = tokio::select! {
             biased;
             signal = signals.next() => Woken::Asked(signal),
             () = &mut timer => Woken::TimeOver,
-            room = writer.write(&mut waiting), if waiting.is_some() => Woken::Room(room),
-            event = execution.next(), if waiting.is_none() => {
-                Woken::Event(event.map_err(Failure::from))
-            }
+            room = writer.write(&mut waiting), if full => Woken::Room(room),
+            event = next(execution, full) => Woken::Event(event),
         };
         let reason = match woken {
             Woken::Event(Ok(CommandEvent::Output(frame))) => {
@@ -147,6 +146,12 @@ pub(crate) async fn relay(
             }
         }
     }
+}
+
+/// The command's next event; while there is no room for more output, only that it may not go on.
+async fn next(execution: &mut Execution, full: bool) -> Result<CommandEvent, Failure> {
+    let event = if full { Err(execution.hold().await) } else { execution.next().await };
+    event.map_err(Failure::from)
 }
 
 /// Waits until everything is written, or a signal says that nobody wants to wait.

@@ -56,6 +56,10 @@ pub(crate) async fn run(
     let output = installation.output;
     match verb {
         LedgerVerb::Backup { file } => {
+            if file.exists() {
+                let problem = "it exists already, and a backup replaces nothing";
+                return Err(Failure::bad_argument(&file.display().to_string(), problem));
+            }
             ledger.backup(file).await?;
             output
                 .result(&json!({ "backup": file }), || format!("written to {}", file.display()))?;

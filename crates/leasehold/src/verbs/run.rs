@@ -83,6 +83,10 @@ pub(crate) async fn run(
         return ended?.exit_code();
     }
     let (released, _) = signals.after(keeper.destroy(&lease.id, &caller)).await;
+    if let (Err(_), Err(error)) = (&ended, &released) {
+        // The first failure is the one to report, but this one has to be known too.
+        installation.output.note(&format!("{error} [{}]", error.code()));
+    }
     let ended = ended?;
     // The command's own code would say that all went well.
     released?;

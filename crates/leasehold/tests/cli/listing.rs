@@ -78,18 +78,22 @@ fn a_lease_is_named_by_the_beginning_of_its_id() {
 #[test]
 fn a_beginning_that_several_have_is_refused_with_the_candidates() {
     let site = Site::new();
-    let (one, two) = (site.acquire(&[]), site.acquire(&[]));
-    let answer = site.call(&["release", "ls_"]);
-    answer.assert_error("bad-argument", 2);
-    // Make them collide: 33 leases cannot all begin differently, but two may.
-    let common = one.bytes().zip(two.bytes()).take_while(|(a, b)| a == b).count();
-    let prefix = &one[..common];
-    if prefix.len() > 3 {
-        let answer = site.call(&["release", prefix]);
-        answer.assert_error("ambiguous-lease-id", 2);
-        assert!(answer.stderr.contains(&one) && answer.stderr.contains(&two), "{answer:?}");
-    }
-    for lease in [one, two] {
+    let mut leases: Vec<String> = Vec::new();
+    // An id has 32 characters to choose from: some two soon begin alike.
+    let (one, two) = loop {
+        let lease = site.acquire(&[]);
+        let alike = leases.iter().find(|other| other[..4] == lease[..4]).cloned();
+        leases.push(lease.clone());
+        if let Some(other) = alike {
+            break (other, lease);
+        }
+    };
+    let answer = site.call(&["release", &one[..4]]);
+    answer.assert_error("ambiguous-lease-id", 2);
+    assert!(answer.stderr.contains(&one) && answer.stderr.contains(&two), "{answer:?}");
+    site.call(&["release", "ls_"]).assert_error("bad-argument", 2);
+    assert_eq!(site.leases(false).len(), leases.len(), "nothing was released");
+    for lease in leases {
         site.ok(&["release", &lease]);
     }
 }

@@ -2,6 +2,13 @@
 //!
 //! Each test has a state directory of its own; none waits by sleeping.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
+
 #[path = "../support/mod.rs"]
 mod support;
 

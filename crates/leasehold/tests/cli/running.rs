@@ -157,7 +157,7 @@ fn a_reader_that_goes_away_ends_the_command() {
     let site = Site::new();
     let mut run = Running::start(site.command(&["run", "--", "yes"]));
     assert_eq!(run.line(), "y");
-    let Running { mut child, .. } = run;
-    assert_eq!(child.wait().unwrap().code(), Some(141));
+    run.close_output();
+    assert_eq!(run.code(), Some(141));
     site.assert_nothing_left();
 }

@@ -10,34 +10,34 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use serde_json::Value;
 
 /// The program under test.
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold");
 
 /// One installation: a state directory that nobody else uses.
-pub struct Site {
+pub(crate) struct Site {
     directory: tempfile::TempDir,
 }
 
 /// What a call answered.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: ExitStatus,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Answer {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Site {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // The name is unique on the machine, so that what belongs to this site can be found by it.
         let directory = tempfile::Builder::new().prefix("leasehold-site-").tempdir();
         Self { directory: directory.expect("a temporary directory") }
     }
 
-    pub fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.directory.path().join("state")
     }
 
     /// A call that was not made yet, for those that need more than [`Site::call`].
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command
             .args(arguments)
@@ -48,49 +48,49 @@ impl Site {
         command
     }
 
-    pub fn call(&self, arguments: &[&str]) -> Answer {
+    pub(crate) fn call(&self, arguments: &[&str]) -> Answer {
         Answer::of(&mut self.command(arguments))
     }
 
     /// A call that must be answered with 0; what it wrote to standard output.
-    pub fn ok(&self, arguments: &[&str]) -> String {
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let answer = self.call(arguments);
         assert_eq!(answer.code(), 0, "{arguments:?}: {answer:?}");
         answer.stdout
     }
 
-    pub fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let mut with_json = vec!["--json"];
         with_json.extend(arguments);
         serde_json::from_str(&self.ok(&with_json)).expect("JSON")
     }
 
     /// Acquires a lease and returns its id.
-    pub fn acquire(&self, arguments: &[&str]) -> String {
+    pub(crate) fn acquire(&self, arguments: &[&str]) -> String {
         let mut all = vec!["acquire", "--quiet"];
         all.extend(arguments);
         self.ok(&all).trim().to_owned()
     }
 
     /// The lease's state.
-    pub fn state_of(&self, lease: &str) -> String {
+    pub(crate) fn state_of(&self, lease: &str) -> String {
         self.json(&["show", lease])["state"].as_str().expect("a state").to_owned()
     }
 
     /// Open leases, or with `all` those that have ended too.
-    pub fn leases(&self, all: bool) -> Vec<Value> {
+    pub(crate) fn leases(&self, all: bool) -> Vec<Value> {
         let arguments: &[&str] = if all { &["ls", "--all"] } else { &["ls"] };
         self.json(arguments)["leases"].as_array().expect("a list").clone()
     }
 
     /// Sandboxes that the state directory holds, drafts and remains too.
-    pub fn sandboxes(&self) -> Vec<PathBuf> {
+    pub(crate) fn sandboxes(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.state().join("sandboxes")) else { return Vec::new() };
         entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_dir()).collect()
     }
 
     /// Processes in sandboxes of this site: their mounts come from its state directory.
-    pub fn processes_inside(&self) -> Vec<u32> {
+    pub(crate) fn processes_inside(&self) -> Vec<u32> {
         let name = self.directory.path().file_name().expect("a name").to_string_lossy();
         processes_where(|process| {
             let mounts = fs::read_to_string(process.join("mountinfo")).unwrap_or_default();
@@ -99,7 +99,7 @@ impl Site {
     }
 
     /// The inits among them: one for each sandbox that lives.
-    pub fn inits(&self) -> Vec<u32> {
+    pub(crate) fn inits(&self) -> Vec<u32> {
         let mut inits = self.processes_inside();
         inits.retain(|process| {
             let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
@@ -110,7 +110,7 @@ impl Site {
 
     /// That nothing is left of any sandbox: no process, no directory, no mount, no open lease.
     #[track_caller]
-    pub fn assert_nothing_left(&self) {
+    pub(crate) fn assert_nothing_left(&self) {
         assert_eq!(self.leases(false), Vec::<Value>::new(), "open leases");
         assert_eq!(self.sandboxes(), Vec::<PathBuf>::new(), "directories");
         assert_eq!(self.processes_inside(), Vec::<u32>::new(), "processes");
@@ -135,7 +135,7 @@ impl Drop for Site {
 }
 
 impl Answer {
-    pub fn of(command: &mut Command) -> Self {
+    pub(crate) fn of(command: &mut Command) -> Self {
         let output = command.output().expect("the program runs");
         Self {
             status: output.status,
@@ -146,7 +146,7 @@ impl Answer {
 
     /// The exit code; 1000 + n if signal n ended the program itself.
     #[track_caller]
-    pub fn code(&self) -> i32 {
+    pub(crate) fn code(&self) -> i32 {
         use std::os::unix::process::ExitStatusExt as _;
         match (self.status.code(), self.status.signal()) {
             (Some(code), _) => code,
@@ -156,7 +156,7 @@ impl Answer {
 
     /// That the program refused with this code of the catalogue, and says how to learn more.
     #[track_caller]
-    pub fn assert_error(&self, code: &str, exit: i32) {
+    pub(crate) fn assert_error(&self, code: &str, exit: i32) {
         assert!(self.stderr.contains(&format!("error[{code}]: ")), "{self:?}");
         assert!(self.stderr.contains(&format!("`leasehold explain {code}`")), "{self:?}");
         assert_eq!(self.code(), exit, "{self:?}");
@@ -164,37 +164,43 @@ impl Answer {
 }
 
 /// A call that runs while the test goes on.
-pub struct Running {
-    pub child: Child,
-    stdout: BufReader<ChildStdout>,
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    stdout: Option<BufReader<ChildStdout>>,
 }
 
 impl Running {
-    pub fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
-        let stdout = BufReader::new(child.stdout.take().expect("its output"));
+        let stdout = child.stdout.take().map(BufReader::new);
         Self { child, stdout }
     }
 
     /// The next line of output. Returns when it is there, which is how a test waits.
-    pub fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
-        self.stdout.read_line(&mut line).expect("a line");
+        let stdout = self.stdout.as_mut().expect("it is not closed");
+        stdout.read_line(&mut line).expect("a line");
         line.trim_end().to_owned()
     }
 
-    pub fn signal(&self, signal: rustix::process::Signal) {
+    /// Goes away, as a reader in a pipeline does.
+    pub(crate) fn close_output(&mut self) {
+        self.stdout = None;
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let id = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
         rustix::process::kill_process(id.expect("a process id"), signal).expect("it is ours");
     }
 
-    pub fn code(&mut self) -> Option<i32> {
+    pub(crate) fn code(&mut self) -> Option<i32> {
         self.child.wait().expect("it ends").code()
     }
 }
 
 /// A text that no other test and no other process has.
-pub fn unique(what: &str) -> String {
+pub(crate) fn unique(what: &str) -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -202,7 +208,7 @@ pub fn unique(what: &str) -> String {
 }
 
 /// Processes one of whose arguments is `argument`.
-pub fn processes_with_argument(argument: &str) -> Vec<u32> {
+pub(crate) fn processes_with_argument(argument: &str) -> Vec<u32> {
     processes_where(|process| {
         let arguments = fs::read(process.join("cmdline")).unwrap_or_default();
         arguments.split(|byte| *byte == 0).any(|one| one == argument.as_bytes())
