@@ -301,6 +301,9 @@ pub struct Lease {
     pub deliver_by: Option<Timestamp>,
     /// Whether something of an earlier use might run.
     pub cleanliness: Cleanliness,
+    /// When it was last proved to be clean, by a park.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleaned_at: Option<Timestamp>,
     /// Nodes that have, or had and never ended, commands on it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub busy_nodes: BTreeSet<NodeId>,
@@ -388,6 +391,7 @@ impl Lease {
             acknowledged: Grant(0),
             deliver_by: None,
             cleanliness: Cleanliness::Clean,
+            cleaned_at: None,
             busy_nodes: BTreeSet::new(),
             attempt: None,
             pin: None,
@@ -425,6 +429,7 @@ impl Lease {
             acknowledged: Grant(0),
             deliver_by: None,
             cleanliness: Cleanliness::Doubtful,
+            cleaned_at: None,
             busy_nodes: BTreeSet::new(),
             attempt: None,
             pin: Some(pin),

@@ -129,7 +129,7 @@ fn outcomes() -> impl Strategy<Value = Input> {
     ];
     let clean = prop_oneof![3 => Just(CleanOutcome::Clean), 1 => Just(CleanOutcome::Unconfirmed)];
     let resume = prop_oneof![
-        3 => any::<bool>().prop_map(|delivered| ResumeOutcome::Ready { delivered }),
+        3 => any::<bool>().prop_map(|delivered| ResumeOutcome::Ready { grant: Grant(0), delivered }),
         1 => Just(ResumeOutcome::Transient { problem: problem() }),
         1 => Just(ResumeOutcome::Stranger { evidence: evidence() }),
         1 => Just(ResumeOutcome::WrongMarker),

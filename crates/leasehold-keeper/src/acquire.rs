@@ -139,8 +139,7 @@ impl Keeper {
             }
             // Where the old attempt is known to have made nothing, or its time is over, this
             // caller's retry may create. The core says so.
-            let name = self.inner.secret.sandbox_name(&row.id, next_attempt(&row));
-            let send = self.send_create(name, access);
+            let send = self.send_create(&row, access);
             match self.decide(&row.id, &send, &Caller::Keeper).await {
                 Ok(decided) => return self.created(access, decided.lease, request, limit).await,
                 Err(KeeperError::Refused(_)) => {}
@@ -162,8 +161,7 @@ impl Keeper {
         request: &AcquireRequest,
         limit: Timestamp,
     ) -> Result<Lease, KeeperError> {
-        let name = self.inner.secret.sandbox_name(&lease.id, next_attempt(&lease));
-        let send = self.send_create(name, access);
+        let send = self.send_create(&lease, access);
         match self.decide(&lease.id, &send, &Caller::Keeper).await {
             Ok(decided) => self.created(access, decided.lease, request, limit).await,
             // Another caller with the same key was faster; its create is this one's.
@@ -174,7 +172,11 @@ impl Keeper {
         }
     }
 
-    fn send_create(&self, name: leasehold_core::SandboxName, access: &Access) -> Input {
+    fn send_create(&self, lease: &Lease, access: &Access) -> Input {
+        let mut once = [0; 16];
+        self.inner.random.fill(&mut once);
+        let number = lease.attempt.as_ref().map_or(1, |attempt| attempt.number + 1);
+        let name = self.inner.secret.sandbox_name(&lease.id, number, once);
         let facts = access.provider.facts();
         let horizon = self.now() + facts.call_limit + facts.create_horizon;
         Input::SendCreate { name, horizon, debt: self.new_lease_id() }
@@ -217,8 +219,7 @@ impl Keeper {
                     return self.settle(&id, request.delivered, limit).await;
                 }
                 CreateOutcome::Refused { again: true, .. } if lease.state == State::Creating => {
-                    let name = self.inner.secret.sandbox_name(&id, next_attempt(&lease));
-                    let send = self.send_create(name, access);
+                    let send = self.send_create(&lease, access);
                     lease = self.decide(&id, &send, &Caller::Keeper).await?.lease;
                 }
                 CreateOutcome::Refused { .. } => {
@@ -238,10 +239,10 @@ impl Keeper {
     ) -> Result<Created, ProviderError> {
         // While it is under way nobody here looks for what it makes.
         let _turn = self.inner.turns.take(&lease.id);
-        let Attempt { number, name, horizon, .. } = attempt;
+        let Attempt { name, horizon, .. } = attempt;
         let create = CreateRequest {
             name: name.clone(),
-            birth_key: self.inner.secret.birth_key(&lease.id, *number),
+            birth_key: self.inner.secret.birth_key(name),
             spec: lease.spec.clone(),
         };
         let mut call = access.call(self, lease.clocks.provisioning);
@@ -334,11 +335,11 @@ impl Keeper {
         // Another task may just have led it on.
         let row = &self.read(&row.id).await?;
         if self.has_claim(row) && row.state == State::Preparing {
-            return unless_late(self.prepare(row.clone(), delivered).await);
+            return unless_late(self.prepare(row.clone(), delivered, false).await);
         }
         match self.decide(&row.id, &Input::TakeOver, &Caller::Keeper).await {
             Ok(decided) if decided.lease.state == State::Preparing => {
-                unless_late(self.prepare(decided.lease, delivered).await)?;
+                unless_late(self.prepare(decided.lease, delivered, true).await)?;
             }
             Ok(decided) => unless_late(self.find_attempt(decided.lease).await)?,
             Err(KeeperError::Refused(refusal)) => {
@@ -373,10 +374,6 @@ fn acquire_failed(row: Lease) -> KeeperError {
         (None, Some(cleanup)) => Refusal::Closing { lease: row.id, reason: cleanup.reason }.into(),
         (None, None) => KeeperError::Unsettled { lease: row.id },
     }
-}
-
-fn next_attempt(lease: &Lease) -> u32 {
-    lease.attempt.as_ref().map_or(1, |attempt| attempt.number + 1)
 }
 
 fn step_failed(lease: &LeaseId, source: ProviderError) -> KeeperError {

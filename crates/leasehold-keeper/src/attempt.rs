@@ -3,6 +3,7 @@
 use leasehold_core::{Caller, Input, Lease, Looked, Step};
 use leasehold_ports::LedgerError;
 
+use crate::access::Access;
 use crate::acquire::born_here;
 use crate::{Keeper, KeeperError, crash};
 
@@ -26,10 +27,12 @@ impl Keeper {
                         problem: error.to_string(),
                         retry_at: self.retry_at(tries),
                     },
-                    Ok(hits) if hits.is_empty() && self.is_in_jump_grace() => Looked::Unprovable {
-                        problem: "the clock jumped a short while ago".to_owned(),
-                        retry_at: self.retry_at(tries),
-                    },
+                    Ok(hits) if hits.is_empty() && self.horizon_is_doubtful(&access) => {
+                        Looked::Unprovable {
+                            problem: "the clock jumped a short while ago".to_owned(),
+                            retry_at: self.retry_at(tries),
+                        }
+                    }
                     Ok(hits) if hits.is_empty() => {
                         Looked::Absent { asked_at, lag: access.provider.facts().list_lag }
                     }
@@ -56,5 +59,13 @@ impl Keeper {
         };
         crash::point(Step::FindAttempt, crash::Edge::Recorded);
         Ok(decided.lease)
+    }
+
+    /// Whether the clock jumped so short a while ago that an attempt's horizon may have been reached
+    /// by the jump alone.
+    fn horizon_is_doubtful(&self, access: &Access) -> bool {
+        let facts = access.provider.facts();
+        let span = facts.call_limit + facts.create_horizon + facts.list_lag;
+        self.is_in_jump_grace() || self.jumped_within(span)
     }
 }

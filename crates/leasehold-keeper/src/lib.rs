@@ -99,7 +99,6 @@ struct Inner {
     turns: Arc<turns::Turns>,
     /// Set once this node takes no more work.
     draining: CancellationToken,
-    jumps: Mutex<work::JumpWatch>,
     setbacks: Mutex<recover::Setbacks>,
     seeded: seeded::SeededBugs,
     observer: Option<Arc<dyn StepObserver>>,
@@ -129,7 +128,6 @@ impl Keeper {
         Ok(Self {
             inner: Arc::new(Inner {
                 node,
-                jumps: Mutex::new(work::JumpWatch::new(&*parts.clock)),
                 ledger: parts.ledger,
                 clock: parts.clock,
                 random: parts.random,

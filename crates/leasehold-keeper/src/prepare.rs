@@ -8,12 +8,16 @@ use crate::{Keeper, KeeperError, crash};
 impl Keeper {
     /// Prepares the sandbox of a row that this node has claimed. A failure leads to its removal.
     ///
+    /// Where the step was taken over, whoever did it before may have got further than this ledger
+    /// knows (it may be an older copy): what runs already is ended first.
+    ///
     /// # Errors
     /// The failure of the preparation; the removal has been tried then, and goes on by itself.
     pub(crate) async fn prepare(
         &self,
         lease: Lease,
         delivered: bool,
+        taken_over: bool,
     ) -> Result<Lease, KeeperError> {
         let Some(pin) = lease.pin.clone() else { return Ok(lease) };
         let prepared = match self.access(&lease.home).await {
@@ -24,7 +28,12 @@ impl Keeper {
                     fence: self.inner.secret.fence(&lease, lease.grant.next()),
                 };
                 let call = access.call(self, lease.clocks.provisioning);
-                let work = access.provider.prepare(&pin.sandbox, &preparation, &call);
+                let work = async {
+                    if taken_over {
+                        access.provider.clean(&pin.sandbox, &call).await?;
+                    }
+                    access.provider.prepare(&pin.sandbox, &preparation, &call).await
+                };
                 self.step(&lease.id, Step::Prepare, self.limited(&call, work)).await.map_err(
                     |source| KeeperError::Step {
                         lease: lease.id.clone(),

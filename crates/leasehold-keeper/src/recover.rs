@@ -202,7 +202,7 @@ impl Keeper {
     pub(crate) async fn carry_on(&self, row: Lease) -> Result<Lease, KeeperError> {
         self.close_gate_here(&row);
         let row = match next_step(&row) {
-            Some(Step::Prepare) => self.prepare(row, false).await?,
+            Some(Step::Prepare) => self.prepare(row, false, true).await?,
             Some(Step::Clean) => self.clean(row).await?,
             Some(Step::FindAttempt) => self.find_attempt(row).await?,
             _ => row,

@@ -146,11 +146,14 @@ impl Keeper {
         {
             return Verified::Outcome(ResumeOutcome::WrongMarker, None);
         }
-        let next = lease.grant.next();
+        let mut next = lease.grant.next();
+        let suspect = self.is_older_than_restore(lease);
         match &identity.fence {
             Some(fence) if !self.inner.secret.is_authentic(lease, fence) => {
                 return Verified::Outcome(ResumeOutcome::WrongMarker, Some(Attention::FalseFence));
             }
+            // The lost part of the record may have used the next grant: take one above.
+            Some(fence) if suspect => next = next.max(fence.grant.next()),
             Some(fence) if fence.grant > next => {
                 let problem = format!(
                     "its fence is at grant {}, ahead of this ledger: the ledger is an old copy",
@@ -161,11 +164,24 @@ impl Keeper {
             _ => {}
         }
         let fence = self.inner.secret.fence(lease, next);
-        let raised = access.provider.raise_fence(&pin.sandbox, &fence, &call);
+        let raised = async {
+            access.provider.raise_fence(&pin.sandbox, &fence, &call).await?;
+            if suspect {
+                access.provider.clean(&pin.sandbox, &call).await?;
+            }
+            Ok(())
+        };
         match self.limited(&call, raised).await {
-            Ok(()) => Verified::Outcome(ResumeOutcome::Ready { delivered }, None),
+            Ok(()) => Verified::Outcome(ResumeOutcome::Ready { grant: next, delivered }, None),
             Err(error) => transient(error),
         }
+    }
+
+    /// Whether the row was parked before the ledger was found to be a copy: what happened since, on
+    /// the record that was lost, nobody knows.
+    fn is_older_than_restore(&self, lease: &Lease) -> bool {
+        let cleaned_since = |restored| lease.cleaned_at.is_some_and(|cleaned| cleaned > restored);
+        self.inner.ledger.restored_at().is_some_and(|restored| !cleaned_since(restored))
     }
 
     /// The second look at a sandbox that was not found, for a lease that is not being removed.

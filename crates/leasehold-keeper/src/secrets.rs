@@ -38,16 +38,22 @@ impl InstallationSecret {
         mac.finalize().into_bytes().into()
     }
 
-    /// The name of an attempt: nobody else can guess it, so whoever bears it was made by us.
-    pub(crate) fn sandbox_name(&self, lease: &LeaseId, attempt: u32) -> SandboxName {
-        let parts = [lease.as_str().as_bytes(), &attempt.to_le_bytes()];
+    /// The name of an attempt: nobody else can guess it, so whoever bears it was made by us. `once`
+    /// keeps an attempt of an older copy of the ledger, which has the same number, from having the
+    /// same name.
+    pub(crate) fn sandbox_name(
+        &self,
+        lease: &LeaseId,
+        attempt: u32,
+        once: [u8; 16],
+    ) -> SandboxName {
+        let parts = [lease.as_str().as_bytes(), &attempt.to_le_bytes(), &once[..]];
         SandboxName::from_digest(&self.digest("sandbox name", &parts))
     }
 
-    /// The birth key of an attempt.
-    pub(crate) fn birth_key(&self, lease: &LeaseId, attempt: u32) -> BirthKey {
-        let parts = [lease.as_str().as_bytes(), &attempt.to_le_bytes()];
-        let digest = self.digest("birth key", &parts);
+    /// The birth key of the attempt with the name.
+    pub(crate) fn birth_key(&self, name: &SandboxName) -> BirthKey {
+        let digest = self.digest("birth key", &[name.as_str().as_bytes()]);
         BirthKey(SecretString::from(hexadecimal(&digest)))
     }
 

@@ -3,14 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::join;
-use leasehold_core::{Caller, Input, LeaseId, State, Timestamp};
-use leasehold_ports::Clock;
+use leasehold_core::{Caller, Input, LeaseId, State};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Keeper, KeeperError, RecoveryScope, lock};
-
-/// How far wall clock and monotonic clock may part before it counts as a jump.
-const JUMP: Duration = Duration::from_secs(30);
+use crate::{Keeper, KeeperError, RecoveryScope};
 
 /// The shortest sleep between two looks for due work.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
@@ -21,19 +17,6 @@ const BETWEEN_PAGES: Duration = Duration::from_secs(1);
 
 /// The longest sleep between two looks for due work: another node may have made some.
 const LONGEST_SLEEP: Duration = Duration::from_secs(15);
-
-/// Notices that the clock jumped, or that the machine slept.
-pub(crate) struct JumpWatch {
-    wall: Timestamp,
-    monotonic: Duration,
-    grace_until: Option<Duration>,
-}
-
-impl JumpWatch {
-    pub(crate) fn new(clock: &dyn Clock) -> Self {
-        Self { wall: clock.now(), monotonic: clock.monotonic(), grace_until: None }
-    }
-}
 
 impl Keeper {
     /// Does everything that nobody waits for, until `stop`: recovery, deadlines, debts, and the ends
@@ -144,17 +127,12 @@ impl Keeper {
     /// Whether the clock jumped a short while ago: then nothing expires, and no claim of another
     /// node is taken over.
     pub(crate) fn is_in_jump_grace(&self) -> bool {
-        let clock = &self.inner.clock;
-        let (wall, monotonic) = (clock.now(), clock.monotonic());
-        let mut watch = lock(&self.inner.jumps);
-        let passed = monotonic.saturating_sub(watch.monotonic);
-        let told = wall.since(watch.wall);
-        let backwards = watch.wall.since(wall);
-        if told.abs_diff(passed) > JUMP || backwards > JUMP {
-            watch.grace_until = Some(monotonic + self.inner.settings.jump_grace);
-        }
-        watch.wall = wall;
-        watch.monotonic = monotonic;
-        watch.grace_until.is_some_and(|until| monotonic < until)
+        self.jumped_within(self.inner.settings.jump_grace)
+    }
+
+    /// Whether the clock was seen to jump less than `span` ago.
+    pub(crate) fn jumped_within(&self, span: Duration) -> bool {
+        let now = self.inner.clock.monotonic();
+        self.inner.ledger.last_jump().is_some_and(|at| now < at + span)
     }
 }

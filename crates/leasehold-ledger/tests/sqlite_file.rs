@@ -116,7 +116,7 @@ fn a_newer_ledger_is_not_touched() {
     };
     let before = looks_like();
     let refusal = open_now(state.path()).unwrap_err();
-    assert!(matches!(refusal, LedgerError::TooNew { found: 99, known: 1 }), "{refusal}");
+    assert!(matches!(refusal, LedgerError::TooNew { found: 99, known: 2 }), "{refusal}");
     assert_eq!(looks_like(), before);
 }
 
@@ -380,6 +380,38 @@ async fn rows_and_events_cannot_be_removed_or_changed_by_mistake() {
         let outcome = ledger.with_connection(move |connection| connection.execute(sql, [])).await;
         assert!(outcome.unwrap().is_err(), "{sql}");
     }
+}
+
+#[tokio::test]
+async fn a_jump_of_the_clock_is_known_to_the_process_that_starts_after_it() {
+    let state = tempfile::tempdir().unwrap();
+    let clock = TestClock::at(NOW);
+    let ledger = open(state.path(), clock.clone()).unwrap();
+    store(&ledger, &active("ls_row")).await;
+    assert_eq!(ledger.last_jump(), None);
+    drop(ledger);
+
+    // The wall clock alone moves: the monotonic one says that no time has passed.
+    clock.set(NOW + Duration::from_secs(3_600));
+    let ledger = open(state.path(), clock).unwrap();
+    assert!(ledger.last_jump().is_some());
+}
+
+#[tokio::test]
+async fn when_a_copy_was_found_out_stays_known_after_it_was_accepted() {
+    let (original, copied) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let ledger = open_now(original.path()).unwrap();
+    store(&ledger, &active("ls_row")).await;
+    assert_eq!(ledger.restored_at(), None);
+    drop(ledger);
+    copy(original.path(), copied.path());
+
+    let ledger = open_now(copied.path()).unwrap();
+    restored(ledger.mode().await.unwrap());
+    let found_out = ledger.restored_at().unwrap();
+    ledger.accept().await.unwrap();
+    drop(ledger);
+    assert_eq!(open_now(copied.path()).unwrap().restored_at(), Some(found_out));
 }
 
 /// E7: what an older Leasehold wrote is read by every newer one, and nothing of it is removed.

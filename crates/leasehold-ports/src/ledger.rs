@@ -131,7 +131,8 @@ pub enum LedgerError {
         /// Why.
         problem: String,
     },
-    /// It could not be written or read. What was being written is not written.
+    /// It could not be written or read. Whether what was being written is on disk is not known: the
+    /// row tells, once it can be read again.
     #[error("the ledger cannot be used: {problem}")]
     Unavailable {
         /// What went wrong.
@@ -248,8 +249,18 @@ pub struct NodeRecord {
 /// that is dropped may still have written.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// The ledger's time: the wall clock, made to never run backwards, across restarts too.
+    /// The ledger's time: the wall clock, made to never run backwards, across restarts too, and to
+    /// go on where the wall clock was set back.
     fn now(&self) -> Timestamp;
+
+    /// When wall clock and monotonic clock were last seen to part: the clock was set, or the machine
+    /// slept. By [`Clock::monotonic`](crate::Clock::monotonic); none if not on this boot. Known
+    /// across restarts.
+    fn last_jump(&self) -> Option<Duration>;
+
+    /// When it was found to be behind, copied or from another machine, by its own time; also after
+    /// [`Ledger::accept`]. What is older may have gone on elsewhere.
+    fn restored_at(&self) -> Option<Timestamp>;
 
     /// Whether its word is enough to remove something.
     async fn mode(&self) -> Result<LedgerMode, LedgerError>;

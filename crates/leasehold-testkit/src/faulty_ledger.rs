@@ -270,6 +270,14 @@ impl Ledger for FaultyLedger {
         self.inner.now()
     }
 
+    fn restored_at(&self) -> Option<Timestamp> {
+        self.inner.restored_at()
+    }
+
+    fn last_jump(&self) -> Option<std::time::Duration> {
+        self.inner.last_jump()
+    }
+
     async fn mode(&self) -> Result<LedgerMode, LedgerError> {
         self.inner.mode().await
     }

@@ -1,22 +1,13 @@
 //! Real time and real randomness: the only place of the program that asks the system for either.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use leasehold_core::Timestamp;
 use leasehold_ports::{Clock, Random};
 
 /// The machine's clocks, and tokio's timer.
-pub(crate) struct SystemClock {
-    started: Instant,
-}
-
-impl SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the real clock behind the port")]
-    pub(crate) fn new() -> Self {
-        Self { started: Instant::now() }
-    }
-}
+pub(crate) struct SystemClock;
 
 #[async_trait]
 impl Clock for SystemClock {
@@ -29,7 +20,11 @@ impl Clock for SystemClock {
     }
 
     fn monotonic(&self) -> Duration {
-        self.started.elapsed()
+        // Since boot, so that processes can compare; `Instant` does not show the number.
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
+        Duration::new(seconds, nanoseconds)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the real clock behind the port")]

@@ -48,7 +48,7 @@ impl Installation {
             state,
             configuration,
             output,
-            clock: Arc::new(SystemClock::new()),
+            clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
             node: OnceLock::new(),
         }

@@ -163,7 +163,9 @@ impl Draft<'_> {
     ) -> Result<(), Refusal> {
         self.check_epoch(epoch, State::Preparing)?;
         match outcome {
-            PrepareOutcome::Ready { delivered } => self.give_grant(*delivered),
+            PrepareOutcome::Ready { delivered } => {
+                self.give_grant(self.next.grant.next(), *delivered);
+            }
             PrepareOutcome::Failed => self.destroy(DestroyReason::PreparationFailed),
         }
         Ok(())
@@ -215,6 +217,7 @@ impl Draft<'_> {
             acknowledged: crate::Grant(0),
             deliver_by: None,
             cleanliness: Cleanliness::Doubtful,
+            cleaned_at: None,
             busy_nodes: std::collections::BTreeSet::new(),
             absent_since: None,
             claim: None,

@@ -1,6 +1,7 @@
 //! The use of a lease: grants, acknowledgements, renewals, commands.
 
 use crate::event::EventKind;
+use crate::identifiers::Grant;
 use crate::lease::{Cleanliness, DestroyReason, Kind, State};
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
@@ -9,9 +10,9 @@ use super::{Caller, Draft, Guards};
 
 impl Draft<'_> {
     /// Makes the lease usable under a new grant.
-    pub(super) fn give_grant(&mut self, delivered: bool) {
+    pub(super) fn give_grant(&mut self, grant: Grant, delivered: bool) {
         let now = self.context.now;
-        let grant = self.next.grant.next();
+        let grant = grant.max(self.next.grant.next());
         self.next.state = State::Active;
         self.next.grant = grant;
         self.next.claim = None;

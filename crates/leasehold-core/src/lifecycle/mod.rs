@@ -158,6 +158,8 @@ pub enum CleanOutcome {
 pub enum ResumeOutcome {
     /// It is ours, its marker is right, and its fence stands at the new grant.
     Ready {
+        /// The new grant: above the last one.
+        grant: Grant,
         /// Whether the caller has the answer already.
         delivered: bool,
     },

@@ -38,6 +38,7 @@ impl Draft<'_> {
         if clean || !self.guards.stand(Guards::CLEAN) {
             self.next.state = State::Parked;
             self.next.cleanliness = Cleanliness::Clean;
+            self.next.cleaned_at = Some(self.context.now);
             self.next.busy_nodes.clear();
             self.next.claim = None;
             self.next.touched_at = self.context.now;
@@ -76,9 +77,9 @@ impl Draft<'_> {
     ) -> Result<(), Refusal> {
         self.check_epoch(epoch, State::Resuming)?;
         match outcome {
-            ResumeOutcome::Ready { delivered } => {
+            ResumeOutcome::Ready { grant, delivered } => {
                 self.next.absent_since = None;
-                self.give_grant(*delivered);
+                self.give_grant(*grant, *delivered);
             }
             ResumeOutcome::Transient { problem } => self.back_to_parked(problem),
             ResumeOutcome::Stranger { evidence } => {

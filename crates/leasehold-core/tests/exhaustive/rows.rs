@@ -379,7 +379,7 @@ fn input(ask: Ask, now: Tick, row: Epoch) -> Input {
         Ask::Resume => Input::Resume { least_life: Duration::ZERO },
         Ask::ResumeReady { current } => Input::ResumeEnded {
             epoch: epoch(current),
-            outcome: ResumeOutcome::Ready { delivered: false },
+            outcome: ResumeOutcome::Ready { grant: Grant(0), delivered: false },
         },
         Ask::ResumeTransient { current } => Input::ResumeEnded {
             epoch: epoch(current),

@@ -8,6 +8,8 @@ mod tables;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use leasehold_core::{AcquireKey, Home, Lease, LeaseId, NodeId, Owner, SandboxName, Timestamp};
 use leasehold_ports::{
@@ -40,7 +42,7 @@ impl MemoryLedger {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
-            time: LedgerTime::new(clock, Timestamp::default()),
+            time: LedgerTime::new(clock, Timestamp::default(), None),
             tables: Arc::new(Mutex::new(Tables::default())),
         }
     }
@@ -48,8 +50,11 @@ impl MemoryLedger {
     /// The same ledger as another process sees it, by its own clock.
     #[must_use]
     pub fn share(&self, clock: Arc<dyn Clock>) -> Self {
-        let floor = self.tables().floor;
-        Self { time: LedgerTime::new(clock, floor), tables: Arc::clone(&self.tables) }
+        let (floor, note) = {
+            let tables = self.tables();
+            (tables.floor, tables.note)
+        };
+        Self { time: LedgerTime::new(clock, floor, note), tables: Arc::clone(&self.tables) }
     }
 
     /// A copy of everything that is written.
@@ -63,7 +68,7 @@ impl MemoryLedger {
     pub fn restore(&self, snapshot: &MemorySnapshot) {
         let mut tables = self.tables();
         tables.clone_from(&snapshot.0);
-        self.time.reset(tables.floor);
+        self.time.reset(tables.floor, tables.note);
     }
 
     /// Makes [`Ledger::nodes`] report the node as proved to be dead, if it is registered.
@@ -75,7 +80,11 @@ impl MemoryLedger {
 
     /// Sets the mode, as opening a copied ledger does.
     pub fn set_mode(&self, mode: LedgerMode) {
-        self.tables().mode = mode;
+        let mut tables = self.tables();
+        if matches!(mode, LedgerMode::Restored { .. }) {
+            tables.restored_at = Some(self.time.now());
+        }
+        tables.mode = mode;
     }
 
     /// The tables, whatever a panicking test thread did: a commit is undone or done under the lock.
@@ -90,6 +99,14 @@ impl Ledger for MemoryLedger {
         self.time.now()
     }
 
+    fn restored_at(&self) -> Option<Timestamp> {
+        self.tables().restored_at
+    }
+
+    fn last_jump(&self) -> Option<Duration> {
+        self.time.note().jumped_at
+    }
+
     async fn mode(&self) -> Result<LedgerMode, LedgerError> {
         Ok(self.tables().mode.clone())
     }
@@ -97,6 +114,7 @@ impl Ledger for MemoryLedger {
     async fn commit(&self, writes: Vec<Write>) -> Result<(), LedgerError> {
         let mut tables = self.tables();
         self.time.raise(tables.floor);
+        tables.note = Some(self.time.note());
         tables.commit(writes, self.time.now())
     }
 

@@ -17,6 +17,7 @@ use leasehold_ports::{
 use crate::brake::{self, Window};
 use crate::filter;
 use crate::rules::{self, Circumstances, Entry, Rows, Stored};
+use crate::time::ClockNote;
 
 /// Everything that is written. Rows are shared, so that a copy costs little.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub(super) struct Tables {
     removals: BTreeSet<(Timestamp, LeaseId)>,
     brake_on: bool,
     pub(super) floor: Timestamp,
+    pub(super) note: Option<ClockNote>,
+    pub(super) restored_at: Option<Timestamp>,
     pub(super) mode: LedgerMode,
 }
 
@@ -61,6 +64,8 @@ impl Default for Tables {
             removals: BTreeSet::new(),
             brake_on: false,
             floor: Timestamp::default(),
+            note: None,
+            restored_at: None,
             mode: LedgerMode::Current,
         }
     }

@@ -1,5 +1,7 @@
 //! The columns of a row: what is taken from a lease, and how a stored row becomes a lease again.
 
+use std::time::Duration;
+
 use leasehold_core::{Kind, Lease, State, Timestamp};
 use leasehold_ports::LedgerError;
 use rusqlite::Row;
@@ -65,6 +67,10 @@ pub(super) fn integer(number: u64) -> i64 {
 /// A count or a counter that was stored by [`integer`].
 pub(super) fn number(integer: i64) -> u64 {
     u64::try_from(integer).unwrap_or(0)
+}
+
+pub(super) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 pub(super) fn time(at: Timestamp) -> i64 {

@@ -133,9 +133,12 @@ fn backup(connection: &Connection, target: &Path, now: Timestamp) -> Result<(), 
     allow(false)?;
     let copied = migrations::copy(connection, target, |copy| {
         let why = format!("it is a backup, made at {} ms of its time", now.as_millis());
-        copy.execute("UPDATE ledger SET restored = coalesce(restored, ?1)", [why])
-            .map(drop)
-            .map_err(storage)
+        copy.execute(
+            "UPDATE ledger SET restored = coalesce(restored, ?1), restored_at = NULL",
+            [why],
+        )
+        .map(drop)
+        .map_err(storage)
     });
     allow(true)?;
     copied

@@ -17,7 +17,10 @@ use super::failure::{file, storage, unsuitable};
 pub(super) const APPLICATION: i32 = i32::from_be_bytes(*b"LSHD");
 
 /// Every step from an empty file to the present format, in order. What was released never changes.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001_leases.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/0001_leases.sql"),
+    include_str!("../../migrations/0002_clock.sql"),
+];
 
 /// Where SQLite keeps the user version and the application id in the first bytes of a file.
 const HEADER: usize = 72;

@@ -24,6 +24,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use leasehold_core::{AcquireKey, Home, Lease, LeaseId, NodeId, Owner, SandboxName, Timestamp};
 use leasehold_ports::{
@@ -51,6 +53,7 @@ pub struct SqliteLedger {
     writer: Writer,
     readers: Readers,
     nodes: NodeLocks,
+    restored_at: Option<Timestamp>,
     place: Place,
     installation: String,
     secret: InstallationSecret,
@@ -99,7 +102,7 @@ impl SqliteLedger {
         file_system_type: fn(&Path) -> io::Result<u64>,
     ) -> Result<Self, LedgerError> {
         let opened = open::open(directory, random, file_system_type)?;
-        let time = Arc::new(LedgerTime::new(clock, opened.floor));
+        let time = Arc::new(LedgerTime::new(clock, opened.floor, opened.note));
         let writer = Writer::start(Setup {
             connection: opened.connection,
             directory: directory.to_owned(),
@@ -111,6 +114,7 @@ impl SqliteLedger {
             readers: Readers::of(directory.join(directory::LEDGER)),
             nodes: NodeLocks::in_directory(directory, opened.place.machine.as_deref()),
             place: opened.place,
+            restored_at: opened.restored_at,
             installation: opened.installation,
             secret: opened.secret,
             directory: directory.to_owned(),
@@ -144,6 +148,14 @@ impl SqliteLedger {
 impl Ledger for SqliteLedger {
     fn now(&self) -> Timestamp {
         self.time.now()
+    }
+
+    fn restored_at(&self) -> Option<Timestamp> {
+        self.restored_at
+    }
+
+    fn last_jump(&self) -> Option<Duration> {
+        self.time.note().jumped_at
     }
 
     async fn mode(&self) -> Result<LedgerMode, LedgerError> {

@@ -16,7 +16,9 @@ use super::directory::{self, FileSystemType, LEDGER};
 use super::failure::{file, storage, unsuitable};
 use super::identity::{self, Beside, Identity, Place};
 use super::migrations::{self, MIGRATIONS};
+use super::nodes;
 use super::secret::{self, InstallationSecret};
+use crate::time::ClockNote;
 
 /// An open ledger.
 pub(super) struct Opened {
@@ -25,6 +27,8 @@ pub(super) struct Opened {
     pub(super) installation: String,
     pub(super) place: Place,
     pub(super) floor: Timestamp,
+    pub(super) note: Option<ClockNote>,
+    pub(super) restored_at: Option<Timestamp>,
 }
 
 /// Opens the ledger in `directory`, made if absent.
@@ -46,11 +50,45 @@ pub(super) fn open(
     let secret = secret::read_or_make(directory, random)?;
     let identity = identify(&mut connection, directory, &place, &secret, random)?;
     drop(opening);
-    let floor = connection
-        .query_row("SELECT time_floor FROM ledger", [], |row| row.get(0))
-        .map(timestamp)
+    let (floor, restored_at): (i64, Option<i64>) = connection
+        .query_row("SELECT time_floor, restored_at FROM ledger", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
         .map_err(storage)?;
-    Ok(Opened { connection, secret, installation: identity.installation, place, floor })
+    let (floor, restored_at) = (timestamp(floor), restored_at.map(timestamp));
+    let note = clock_note(&connection)?;
+    Ok(Opened {
+        connection,
+        secret,
+        installation: identity.installation,
+        place,
+        floor,
+        note,
+        restored_at,
+    })
+}
+
+/// What the last writer saw of the clocks, if that was on this boot.
+fn clock_note(connection: &Connection) -> Result<Option<ClockNote>, LedgerError> {
+    type Row = (Option<String>, Option<i64>, Option<i64>, Option<i64>);
+    let (boot, wall, monotonic, jumped_at): Row = connection
+        .query_row(
+            "SELECT clock_boot, clock_wall, clock_monotonic, clock_jumped_at FROM ledger",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        )
+        .map_err(storage)?;
+    let duration = |millis| Duration::from_millis(number(millis));
+    Ok(match (boot, wall, monotonic) {
+        (Some(boot), Some(wall), Some(monotonic)) if !boot.is_empty() && boot == nodes::boot() => {
+            Some(ClockNote {
+                wall: timestamp(wall),
+                monotonic: duration(monotonic),
+                jumped_at: jumped_at.map(duration),
+            })
+        }
+        _ => None,
+    })
 }
 
 /// One opening at a time, and no writing of the file beside the ledger meanwhile. Held for some
@@ -171,7 +209,13 @@ fn identify(
     match &ledger.restored {
         Some(why) => {
             tracing::warn!(why, "the ledger is in restored mode until `leasehold ledger accept`");
-            transaction.execute("UPDATE ledger SET restored = ?1", [why]).map_err(storage)?;
+            transaction
+                .execute(
+                    "UPDATE ledger SET restored_at = CASE WHEN restored IS NULL THEN time_floor \
+                     ELSE coalesce(restored_at, time_floor) END, restored = ?1",
+                    [why],
+                )
+                .map_err(storage)?;
         }
         None => {
             ledger.generation += 1;

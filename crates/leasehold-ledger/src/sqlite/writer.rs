@@ -15,9 +15,10 @@ use leasehold_ports::{LedgerError, LedgerMode};
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use tokio::sync::{mpsc, oneshot};
 
-use super::columns::{integer, number, time, timestamp};
+use super::columns::{self, integer, number, time, timestamp};
 use super::failure::{is_storage, stopped, storage};
 use super::identity::{self, Beside};
+use super::nodes;
 use super::rows::{Prepared, SqliteRows};
 use crate::rules::{self, Circumstances};
 use crate::time::LedgerTime;
@@ -73,6 +74,7 @@ impl Writer {
             connection,
             directory,
             time,
+            boot: nodes::boot(),
             queue,
             last_group: 1,
             marked_at,
@@ -125,6 +127,7 @@ struct WriterThread {
     connection: Connection,
     directory: PathBuf,
     time: Arc<LedgerTime>,
+    boot: String,
     queue: mpsc::Receiver<Job>,
     last_group: usize,
     marked_at: Timestamp,
@@ -243,10 +246,20 @@ impl WriterThread {
         transaction
             .prepare_cached(
                 "UPDATE ledger SET commits = commits + 1, time_floor = max(time_floor, ?1), \
-                 brake_on = brake_on OR ?2, sequence = ?3",
+                 brake_on = brake_on OR ?2, sequence = ?3, clock_boot = ?4, clock_wall = ?5, \
+                 clock_monotonic = ?6, clock_jumped_at = ?7",
             )
             .and_then(|mut statement| {
-                statement.execute(params![self::time(now), braked, integer(sequence)])
+                let note = time.note();
+                statement.execute(params![
+                    self::time(now),
+                    braked,
+                    integer(sequence),
+                    self.boot,
+                    self::time(note.wall),
+                    columns::millis(note.monotonic),
+                    note.jumped_at.map(columns::millis),
+                ])
             })
             .map_err(storage)?;
         if let Err(error) = transaction.commit() {

@@ -36,34 +36,40 @@ pub use writes::*;
 
 /// A clock that stands still until it is moved, in either direction.
 #[derive(Debug)]
-pub struct TestClock(AtomicU64);
+pub struct TestClock {
+    wall: AtomicU64,
+    monotonic: AtomicU64,
+}
 
 impl TestClock {
     /// A clock that shows `now`.
     #[must_use]
     pub fn at(now: Timestamp) -> Arc<Self> {
-        Arc::new(Self(AtomicU64::new(now.as_millis())))
+        let (wall, monotonic) = (AtomicU64::new(now.as_millis()), AtomicU64::new(0));
+        Arc::new(Self { wall, monotonic })
     }
 
-    /// Makes it show `now`.
+    /// Makes the wall clock show `now`, without any time passing.
     pub fn set(&self, now: Timestamp) {
-        self.0.store(now.as_millis(), Ordering::SeqCst);
+        self.wall.store(now.as_millis(), Ordering::SeqCst);
     }
 
-    /// Moves it forward.
+    /// Lets time pass.
     pub fn advance(&self, by: Duration) {
         self.set(self.now() + by);
+        let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.monotonic.fetch_add(millis, Ordering::SeqCst);
     }
 }
 
 #[async_trait]
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+        Timestamp::from_millis(self.wall.load(Ordering::SeqCst))
     }
 
     fn monotonic(&self) -> Duration {
-        Duration::from_millis(self.0.load(Ordering::SeqCst))
+        Duration::from_millis(self.monotonic.load(Ordering::SeqCst))
     }
 
     async fn sleep(&self, _: Duration) {

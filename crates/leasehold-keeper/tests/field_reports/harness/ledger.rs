@@ -95,6 +95,14 @@ impl Ledger for StoppableLedger {
         self.inner.now()
     }
 
+    fn restored_at(&self) -> Option<Timestamp> {
+        self.inner.restored_at()
+    }
+
+    fn last_jump(&self) -> Option<std::time::Duration> {
+        self.inner.last_jump()
+    }
+
     async fn mode(&self) -> Result<LedgerMode, LedgerError> {
         self.inner.mode().await
     }
