@@ -30,8 +30,9 @@ pub(crate) struct LedgerTime {
 
 #[derive(Debug)]
 struct Reading {
-    /// The last answer, or a later floor.
-    told: Timestamp,
+    /// The last answer, or a later floor, since the Unix epoch. Finer than a [`Timestamp`]: of many
+    /// looks within one millisecond none may be lost.
+    told: Duration,
     note: ClockNote,
 }
 
@@ -40,20 +41,21 @@ impl LedgerTime {
     pub(crate) fn new(clock: Arc<dyn Clock>, floor: Timestamp, note: Option<ClockNote>) -> Self {
         let present =
             ClockNote { wall: clock.now(), monotonic: clock.monotonic(), jumped_at: None };
-        let mut reading = Reading { told: floor, note: note.unwrap_or(present) };
+        let mut reading = Reading { told: since_epoch(floor), note: note.unwrap_or(present) };
         reading.notice(present);
         Self { clock, reading: Mutex::new(reading) }
     }
 
     /// Never earlier than any answer before it, or than any floor that it was given.
     pub(crate) fn now(&self) -> Timestamp {
-        self.look().told
+        let told = self.look().told.as_millis();
+        Timestamp::from_millis(u64::try_from(told).unwrap_or(u64::MAX))
     }
 
     /// Raises the floor to what another process has written.
     pub(crate) fn raise(&self, floor: Timestamp) {
         let mut reading = self.look();
-        reading.told = reading.told.max(floor);
+        reading.told = reading.told.max(since_epoch(floor));
     }
 
     /// Goes on from another ledger: what a restart on a restored copy does.
@@ -70,7 +72,7 @@ impl LedgerTime {
         let (wall, monotonic) = (self.clock.now(), self.clock.monotonic());
         let mut reading = self.lock();
         let passed = monotonic.saturating_sub(reading.note.monotonic);
-        reading.told = wall.max(reading.told + passed);
+        reading.told = since_epoch(wall).max(reading.told.saturating_add(passed));
         reading.notice(ClockNote { wall, monotonic, jumped_at: None });
         reading
     }
@@ -82,6 +84,10 @@ impl LedgerTime {
     fn into_reading(self) -> Reading {
         self.reading.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn since_epoch(at: Timestamp) -> Duration {
+    Duration::from_millis(at.as_millis())
 }
 
 impl Reading {
@@ -120,7 +126,7 @@ mod tests {
     impl Hands {
         fn set(&self, wall: u64, monotonic: u64) {
             self.wall.store(wall * 1_000, Ordering::Relaxed);
-            self.monotonic.store(monotonic * 1_000, Ordering::Relaxed);
+            self.monotonic.store(monotonic * 1_000_000, Ordering::Relaxed);
         }
     }
 
@@ -130,7 +136,7 @@ mod tests {
             Timestamp::from_millis(self.wall.load(Ordering::Relaxed))
         }
         fn monotonic(&self) -> Duration {
-            Duration::from_millis(self.monotonic.load(Ordering::Relaxed))
+            Duration::from_micros(self.monotonic.load(Ordering::Relaxed))
         }
         async fn sleep(&self, _: Duration) {
             std::future::pending().await
@@ -157,6 +163,17 @@ mod tests {
         clock.set(420, 31);
         assert_eq!(time.now(), seconds(1_021));
         assert_eq!(time.note().jumped_at, Some(Duration::from_secs(11)));
+    }
+
+    #[test]
+    fn however_often_one_looks_time_goes_on() {
+        let clock = hands(1_000, 10);
+        let time = LedgerTime::new(clock.clone(), seconds(5_000), None);
+        for tenth in 1..=10_000_u64 {
+            clock.monotonic.store(10_000_000 + tenth * 100, Ordering::Relaxed);
+            time.now();
+        }
+        assert_eq!(time.now(), seconds(5_001));
     }
 
     #[test]

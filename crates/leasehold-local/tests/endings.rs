@@ -165,14 +165,29 @@ async fn an_init_that_died_is_seen_and_the_sandbox_can_only_be_destroyed() {
     leaks.assert_nothing_left();
 }
 
+/// A process that started later than `start_time`. The kernel counts in hundredths of a second, and
+/// an id is not given again within one.
+fn sleep_started_after(start_time: u64) -> std::process::Child {
+    loop {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let stat = leasehold_init::identity::process_stat(pid).unwrap().unwrap();
+        if stat.start_time > start_time {
+            return child;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_process_that_has_the_inits_id_after_it_is_left_alone() {
     let Some(sandbox) = Sandbox::new().await else { return };
-    let mut innocent = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     let leaks = LeakChecker::new(&sandbox.state.path().join("state"));
     let record = sandbox.directory().join("init.json");
     let mut init: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
+    let mut innocent = sleep_started_after(init["start_time"].as_u64().unwrap());
     kill_init(&sandbox.directory());
     init["pid"] = innocent.id().into();
     std::fs::write(&record, init.to_string()).unwrap();

@@ -24,7 +24,7 @@ impl Clock for SystemClock {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
-        Duration::new(seconds, nanoseconds)
+        Duration::new(seconds, nanoseconds) + ahead()
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the real clock behind the port")]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-use leasehold_core::{AccountId, SandboxId};
+use leasehold_core::{AccountId, BirthFingerprint, SandboxId};
 use leasehold_ports::{Call, ProviderError};
 
 use super::SimulatedProvider;
@@ -26,6 +26,9 @@ impl<T, E, F> Effect<T, E> for F where
 struct Request<F> {
     operation: Operation,
     sandbox: Option<SandboxId>,
+    /// Whom the id meant when the request was sent. One that is still on its way when the id goes to
+    /// another sandbox does not follow it there.
+    meant: Option<BirthFingerprint>,
     call: Call,
     fault: Option<Fault>,
     effect: F,
@@ -40,6 +43,9 @@ impl<F> Request<F> {
         let caller = world.authorise(&truth, &self.call)?;
         let account = &caller.account;
         if let Some(sandbox) = &self.sandbox {
+            if truth.birth_behind(sandbox) != self.meant {
+                return Err(ProviderError::NotFound.into());
+            }
             match self.fault {
                 Some(Fault::Vanished) => world.vanish(&mut truth, account, sandbox),
                 Some(Fault::Failed) => world.fail(&mut truth, account, sandbox),
@@ -187,7 +193,8 @@ impl SimulatedProvider {
             }
         }
         let _under_way = UnderWay::new(self, operation);
-        let request = Request { operation, sandbox, call: call.clone(), fault, effect };
+        let meant = sandbox.as_ref().and_then(|id| self.inner.world.truth().birth_behind(id));
+        let request = Request { operation, sandbox, meant, call: call.clone(), fault, effect };
         let answer = self.send(request).await;
         match outcome(&answer) {
             None => journal.note(format_args!("{node} {operation}#{number} answered")),
@@ -225,13 +232,19 @@ impl SimulatedProvider {
         let lateness = (fault == Some(Fault::Late)).then(|| {
             let facts = &world.settings().facts;
             let longest = match request.operation {
-                // The fact is a promise: nothing comes of a create after its horizon.
                 Operation::Create => facts.create_horizon.mul_f64(0.9),
                 _ => world.settings().longest_lateness,
             };
             crate::world::micros(world.draw_lateness(longest))
         });
         let arrives_at = lateness.map_or(arrives_at, |lateness| gives_up_at + lateness);
+        // The fact is a promise, also of a request that is on its way for longer than its caller waits.
+        let arrives_at = match request.operation {
+            Operation::Create => arrives_at.min(
+                gives_up_at + crate::world::micros(world.settings().facts.create_horizon) * 9 / 10,
+            ),
+            _ => arrives_at,
+        };
         let mut on_its_way = OnItsWay {
             world: world.clone(),
             arrives_at,

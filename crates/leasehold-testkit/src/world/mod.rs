@@ -15,7 +15,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use leasehold_core::{AccountId, CommandId, Grant, SandboxId, SandboxName, Timestamp};
+use leasehold_core::{
+    AccountId, BirthFingerprint, CommandId, Grant, SandboxId, SandboxName, Timestamp,
+};
 use leasehold_ports::{Call, ProviderError};
 use secrecy::ExposeSecret as _;
 
@@ -123,6 +125,12 @@ impl GroundTruth {
     pub fn may_still_create(&self, name: &SandboxName) -> bool {
         let names = self.creates_on_their_way.lock().unwrap_or_else(PoisonError::into_inner);
         names.contains(name)
+    }
+
+    /// The newest sandbox that was ever given the id.
+    pub(crate) fn birth_behind(&self, id: &SandboxId) -> Option<BirthFingerprint> {
+        let newest = self.sandboxes.iter().rev().find(|sandbox| &sandbox.id == id)?;
+        Some(newest.birth.clone())
     }
 
     fn find(&self, account: &AccountId, id: &SandboxId) -> Result<usize, ProviderError> {
