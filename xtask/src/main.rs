@@ -34,9 +34,6 @@ enum Task {
         /// The first seed.
         #[arg(long, default_value_t = 0)]
         first: u64,
-        /// Run on so many cores.
-        #[arg(long, default_value_t = 2)]
-        jobs: u64,
     },
     /// Check that every test that docs/FIELD-REPORTS.md names has run and passed.
     FieldReports {
@@ -51,7 +48,7 @@ enum Task {
 fn main() -> Result<()> {
     match Arguments::parse().task {
         Task::Generate { check } => generated::run(check),
-        Task::Simulate { seeds, first, jobs } => simulate::run(seeds, first, jobs),
+        Task::Simulate { seeds, first } => simulate::run(seeds, first),
         Task::FieldReports { results } => field_reports::run(&results),
         Task::Release => release::run(),
     }

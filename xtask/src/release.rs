@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 /// Texts that stand in the binary if a feature for tests was compiled in.
-const FORBIDDEN: &[&str] = &["LEASEHOLD_CRASH_POINT"];
+const FORBIDDEN: &[&str] = &["LEASEHOLD_CRASH_POINT", "LEASEHOLD_CLOCK_AHEAD"];
 
 pub(crate) fn run() -> Result<()> {
     let built = Command::new(env!("CARGO"))
