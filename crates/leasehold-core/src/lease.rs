@@ -53,11 +53,11 @@ impl State {
         State::Destroying,
         State::Closed,
     ];
-}
 
-impl fmt::Display for State {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
+    /// As rows, events and people spell it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
             State::Requested => "requested",
             State::Creating => "creating",
             State::Preparing => "preparing",
@@ -67,7 +67,13 @@ impl fmt::Display for State {
             State::Resuming => "resuming",
             State::Destroying => "destroying",
             State::Closed => "closed",
-        })
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Result<Lease, Damage>> {
             return damage(format!("its body cannot be read at column {}", error.column()));
         }
     };
-    if lease.id.as_str() != id || integer(lease.version) != version || state(lease.state) != stated
+    if lease.id.as_str() != id || integer(lease.version) != version || lease.state.name() != stated
     {
         return damage("its body and its columns differ".to_owned());
     }
@@ -81,22 +81,8 @@ pub(super) fn timestamp(millis: i64) -> Timestamp {
     Timestamp::from_millis(number(millis))
 }
 
-pub(super) const fn state(state: State) -> &'static str {
-    match state {
-        State::Requested => "requested",
-        State::Creating => "creating",
-        State::Preparing => "preparing",
-        State::Active => "active",
-        State::Parking => "parking",
-        State::Parked => "parked",
-        State::Resuming => "resuming",
-        State::Destroying => "destroying",
-        State::Closed => "closed",
-    }
-}
-
 pub(super) fn state_named(text: &str) -> Option<State> {
-    State::ALL.into_iter().find(|candidate| state(*candidate) == text)
+    State::ALL.into_iter().find(|candidate| candidate.name() == text)
 }
 
 pub(super) const fn kind(kind: Kind) -> &'static str {
@@ -114,8 +100,8 @@ mod tests {
     #[test]
     fn states_are_spelt_as_everywhere() {
         for each in State::ALL {
-            assert_eq!(state(each), each.to_string());
-            assert_eq!(state_named(state(each)), Some(each));
+            assert_eq!(each.name(), each.to_string());
+            assert_eq!(state_named(each.name()), Some(each));
         }
     }
 }

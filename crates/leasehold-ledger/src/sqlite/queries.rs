@@ -155,7 +155,7 @@ pub(super) fn list(
     let mut found = Vec::new();
     for state in &states {
         let mut of_state = 0;
-        let parameters = params![after, prefix, beyond, columns::state(*state)];
+        let parameters = params![after, prefix, beyond, state.name()];
         readable(connection, &sql(IN_STATE), parameters, |lease| {
             found.push(lease);
             of_state += 1;

@@ -137,7 +137,7 @@ impl<'a> SqliteRows<'a> {
                 lease.id.as_str(),
                 integer(lease.version),
                 columns::kind(lease.kind),
-                columns::state(lease.state),
+                lease.state.name(),
                 lease.is_open(),
                 owner,
                 home,
@@ -180,12 +180,12 @@ impl<'a> SqliteRows<'a> {
         {
             self.run(
                 "UPDATE leases SET state = ?2, open = ?3, sandbox = ?4 WHERE lease = ?1",
-                params![row, columns::state(lease.state), lease.is_open(), sandbox(lease)],
+                params![row, lease.state.name(), lease.is_open(), sandbox(lease)],
             )?;
         } else if before.state != lease.state {
             self.run(
                 "UPDATE leases SET state = ?2 WHERE lease = ?1",
-                params![row, columns::state(lease.state)],
+                params![row, lease.state.name()],
             )?;
         }
         Ok(())

@@ -2,7 +2,7 @@
 //! going wrong that can, then quiet; all of it from one seed.
 //!
 //! A history has at least 30 calls, 4 acquires, 5 faults, and a crash with a restart. The
-//! [`Judge`] watches it, and holds its end against the truth.
+//! [`Judge`](crate::judge::Judge) watches it, and holds its end against the truth.
 
 mod book;
 mod calls;
