@@ -28,4 +28,5 @@ mod h;
 mod i;
 mod j;
 mod k;
+mod lost_record;
 mod m;
