@@ -1,5 +1,10 @@
 //! The local provider passes the suite that every provider must pass.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails shall say where"
+)]
 
 mod support;
 
