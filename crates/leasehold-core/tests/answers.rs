@@ -150,3 +150,15 @@ fn after_its_deadline_a_removal_is_told_as_an_expiry() {
     let refused = ask(&lease, &input(Request::Execute), &caller);
     assert!(matches!(refused, Err(Refusal::Expired { .. })), "{refused:?}");
 }
+
+#[test]
+fn a_node_without_commands_on_a_lease_casts_no_doubt_on_it() {
+    for state in [State::Active, State::Parked] {
+        let late =
+            ask(&in_state(state), &Input::CommandsEnded { definite: false }, &Caller::Keeper);
+        match late {
+            Ok(Decision::AlreadySo) => {}
+            other => panic!("{state}: {other:?}"),
+        }
+    }
+}

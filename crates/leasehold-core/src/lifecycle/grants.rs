@@ -110,12 +110,15 @@ impl Draft<'_> {
 
     pub(super) fn commands_ended(&mut self, definite: bool) {
         let node = self.context.node.clone();
+        if !self.next.busy_nodes.remove(&node) {
+            // It has none here, or its word comes after it was given up for dead: the doubt that this
+            // left is on record.
+            return;
+        }
         if !definite && self.guards.stand(Guards::CLEAN) {
             self.next.cleanliness = Cleanliness::Doubtful;
         }
-        if self.next.busy_nodes.remove(&node) {
-            self.note(EventKind::CommandsEnded { node, definite });
-        }
+        self.note(EventKind::CommandsEnded { node, definite });
         if self.next.state == State::Active {
             self.next.touched_at = self.context.now;
         }
