@@ -89,6 +89,16 @@ pub enum KeeperError {
 }
 
 impl KeeperError {
+    /// The row that it is about, if that is a row that cannot be read.
+    pub(crate) fn damaged_row(&self) -> Option<LeaseId> {
+        match self {
+            KeeperError::Ledger(LedgerError::Damaged { lease, .. }) => {
+                LeaseId::new(lease.as_str()).ok()
+            }
+            _ => None,
+        }
+    }
+
     /// Its code in the catalogue.
     #[must_use]
     pub fn code(&self) -> &'static str {

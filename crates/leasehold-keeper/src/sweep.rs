@@ -26,17 +26,26 @@ pub struct Orphan {
     pub known_as: Option<LeaseId>,
 }
 
+/// What a sweep does about what it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goal {
+    /// Rows whose sandbox is found are opened again, or pinned.
+    Reopen,
+    /// It only says which they are.
+    Report,
+}
+
 /// What a sweep saw and did.
 #[derive(Debug, Default)]
 pub struct SweepReport {
     /// How many sandboxes were looked at.
     pub seen: usize,
-    /// Rows that were opened again, or pinned, since their sandbox was found.
+    /// Rows that were opened again, or pinned, since their sandbox was found; or should be.
     pub reopened: Vec<LeaseId>,
     /// What no row names. Left alone: `leasehold destroy --orphan` is for a person.
     pub orphans: Vec<Orphan>,
     /// Rows that should have been opened again, and were not: the brake is on, or the ledger is in
-    /// restored mode.
+    /// restored mode. And rows that cannot be read: what they name is nobody's orphan.
     pub failed: Vec<(LeaseId, KeeperError)>,
     /// Homes whose inventory could not be read to its end: nothing follows from it.
     pub incomplete: Vec<(Home, KeeperError)>,
@@ -48,25 +57,46 @@ impl Keeper {
     /// # Errors
     /// Only if the ledger cannot be read.
     pub async fn sweep(&self, more: &[Home]) -> Result<SweepReport, KeeperError> {
+        self.compare(more, Goal::Reopen).await
+    }
+
+    /// What [`Keeper::sweep`] would do. Changes nothing.
+    ///
+    /// # Errors
+    /// Only if the ledger cannot be read.
+    pub async fn survey(&self, more: &[Home]) -> Result<SweepReport, KeeperError> {
+        self.compare(more, Goal::Report).await
+    }
+
+    async fn compare(&self, more: &[Home], goal: Goal) -> Result<SweepReport, KeeperError> {
         let mut report = SweepReport::default();
         // The scope comes from the rows, so that nothing new is overlooked.
         let mut homes: BTreeSet<Home> = self.inner.ledger.homes().await?.into_iter().collect();
         homes.extend(more.iter().cloned());
         for home in homes {
-            if let Err(error) = self.sweep_home(&home, &mut report).await {
+            if let Err(error) = self.sweep_home(&home, goal, &mut report).await {
                 report.incomplete.push((home, error));
             }
         }
         Ok(report)
     }
 
-    async fn sweep_home(&self, home: &Home, report: &mut SweepReport) -> Result<(), KeeperError> {
+    async fn sweep_home(
+        &self,
+        home: &Home,
+        goal: Goal,
+        report: &mut SweepReport,
+    ) -> Result<(), KeeperError> {
         let access = self.access(home).await?;
         let entries = self.inventory(&access, home).await?;
         report.seen += entries.len();
         for entry in entries {
-            if let Some(reopened) = self.sweep_entry(&access, home, entry, report).await? {
-                report.reopened.push(reopened);
+            match self.sweep_entry(&access, home, entry, goal, report).await {
+                Ok(reopened) => report.reopened.extend(reopened),
+                Err(error) => {
+                    let Some(lease) = error.damaged_row() else { return Err(error) };
+                    report.failed.push((lease, error));
+                }
             }
         }
         if self.inner.seeded.has(SeededBug::ListBelieved) {
@@ -105,6 +135,7 @@ impl Keeper {
         access: &Access,
         home: &Home,
         entry: InventoryEntry,
+        goal: Goal,
         report: &mut SweepReport,
     ) -> Result<Option<LeaseId>, KeeperError> {
         let place = HomeAndSandbox { home: home.clone(), sandbox: entry.sandbox.clone() };
@@ -139,6 +170,9 @@ impl Keeper {
             _ => return Ok(None),
         }
         let id = row.id.clone();
+        if goal == Goal::Report {
+            return Ok(Some(id));
+        }
         match self.reclaim(row, entry).await {
             Ok(reclaimed) => Ok(reclaimed),
             Err(error) => {

@@ -14,14 +14,20 @@ use crate::times;
 /// A sandbox that an ended lease or an attempt of this ledger made is removed at the next `leasehold
 /// recover`. Everything else is left alone: `leasehold destroy --orphan` is for a person.
 #[derive(Args, Debug)]
-pub(crate) struct SweepArguments {}
+pub(crate) struct SweepArguments {
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
 
 pub(crate) async fn run(
-    _arguments: &SweepArguments,
+    arguments: &SweepArguments,
     installation: &Installation,
 ) -> Result<ExitCode, Failure> {
     let keeper = installation.keeper().await?;
-    let report = keeper.sweep(&[installation.local_home()?]).await?;
+    let here = [installation.local_home()?];
+    let report =
+        if arguments.dry_run { keeper.survey(&here).await } else { keeper.sweep(&here).await }?;
     let orphans: Vec<_> = report
         .orphans
         .iter()
@@ -42,17 +48,35 @@ pub(crate) async fn run(
             json!({ "home": home.to_string(), "code": error.code(), "message": error.to_string() })
         })
         .collect();
+    let failed: Vec<_> = report
+        .failed
+        .iter()
+        .map(|(lease, error)| {
+            json!({ "lease": lease, "code": error.code(), "message": error.to_string() })
+        })
+        .collect();
     let value = json!({
         "seen": report.seen,
         "reopened": report.reopened,
+        "failed": failed,
         "orphans": orphans,
         "incomplete": incomplete,
     });
     installation.output.result(&value, || {
         let mut rows = Vec::new();
         for lease in &report.reopened {
-            let next = "was found again: `leasehold recover` removes it".to_owned();
+            let next = if arguments.dry_run {
+                "was found again: its removal would be decided".to_owned()
+            } else {
+                "was found again: `leasehold recover` removes it".to_owned()
+            };
             rows.push(vec![lease.to_string(), next]);
+        }
+        for (lease, error) in &report.failed {
+            rows.push(vec![
+                lease.to_string(),
+                format!("left as it is: {error} [{}]", error.code()),
+            ]);
         }
         for orphan in &report.orphans {
             let what = match &orphan.known_as {
@@ -68,5 +92,9 @@ pub(crate) async fn run(
         let seen = format!("{} sandboxes were looked at\n", report.seen);
         if rows.is_empty() { seen } else { format!("{seen}{}", table(&["WHAT", "FOUND"], rows)) }
     })?;
-    Ok(if report.incomplete.is_empty() { ExitCode::DONE } else { ExitCode::NOT_KNOWN_YET })
+    Ok(if report.incomplete.is_empty() && report.failed.is_empty() {
+        ExitCode::DONE
+    } else {
+        ExitCode::NOT_KNOWN_YET
+    })
 }
