@@ -74,6 +74,8 @@ pub enum EventKind {
     TakenOver { node: NodeId },
     /// A debt was recorded for a sandbox of this lease's attempt.
     DebtRecorded { debt: LeaseId },
+    /// The row could not be read, and was written anew from what was still known of it.
+    Salvaged { problem: String },
     /// A closed row was opened again, since its sandbox was found.
     Reopened { proof: String },
     /// The lease ended.

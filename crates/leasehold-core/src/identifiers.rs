@@ -184,9 +184,7 @@ impl Marker {
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(encode(&bytes).into())
     }
-}
 
-impl Marker {
     /// The marker of a row whose sandbox was never prepared by us. No sandbox bears it.
     #[must_use]
     pub fn none() -> Self {
@@ -210,6 +208,12 @@ impl IntentDigest {
     #[must_use]
     pub fn from_digest(digest: &[u8; 32]) -> Self {
         Self(encode(digest).into())
+    }
+
+    /// The digest of an intent that was lost with its row. No intent has it.
+    #[must_use]
+    pub fn lost() -> Self {
+        Self("lost".into())
     }
 }
 

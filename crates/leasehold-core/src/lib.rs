@@ -28,7 +28,7 @@ pub use identifiers::{
 };
 pub use lease::{
     Attempt, AttemptState, Attention, Claim, Cleanliness, Cleanup, Clocks, DestroyReason,
-    Inconsistency, KeyedIntent, Kind, Lease, NewLease, Pin, State,
+    Inconsistency, KeyedIntent, Kind, Lease, NewLease, Pin, Salvage, State,
 };
 #[doc(hidden)]
 pub use lifecycle::decide_with;

@@ -445,6 +445,7 @@ fn every_event_as_json() {
         EventKind::NodeDied { node: node() },
         EventKind::TakenOver { node: node() },
         EventKind::DebtRecorded { debt: LeaseId::new("ls_debt").unwrap() },
+        EventKind::Salvaged { problem: "its body cannot be read".to_owned() },
         EventKind::Reopened { proof: "swept".to_owned() },
         EventKind::Closed { ending: Ending::Destroyed, proof: "204".to_owned() },
     ];

@@ -24,7 +24,7 @@ impl Keeper {
                 Input::Destroy { reason: DestroyReason::OperatorAsked }
             }
         };
-        let decided = self.decide(lease, &input, caller).await?;
+        let decided = self.decide_end(lease, &input, caller).await?;
         self.close_gate_here(&decided.lease);
         if decided.wrote {
             return self.await_receipt(decided.lease).await;

@@ -48,7 +48,8 @@ impl Keeper {
         why: &str,
         caller: &Caller,
     ) -> Result<Receipt, KeeperError> {
-        let decided = self.decide(lease, &Input::Forget { why: why.to_owned() }, caller).await?;
+        let input = Input::Forget { why: why.to_owned() };
+        let decided = self.decide_end(lease, &input, caller).await?;
         decided.lease.receipt.ok_or_else(|| KeeperError::NoSuchLease { lease: lease.clone() })
     }
 }

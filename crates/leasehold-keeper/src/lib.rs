@@ -28,6 +28,7 @@ mod park;
 mod prepare;
 mod recover;
 mod resume;
+mod salvage;
 mod secrets;
 mod seeded;
 mod settings;

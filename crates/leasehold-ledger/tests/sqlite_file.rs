@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{SystemRandom, open, open_now};
-use leasehold_core::{Lease, Timestamp, due_at};
+use leasehold_core::{Ending, Lease, Timestamp, due_at};
 use leasehold_ledger::SqliteLedger;
 use leasehold_ledger::suite::TestClock;
 use leasehold_ledger::suite::samples::{
-    NOW, active, closed, ids, next, node, place, replace, store, update,
+    NOW, active, closed, ids, keyed, next, node, place, replace, requested, store, update,
 };
 use leasehold_ports::{Clock, LeaseFilter, Ledger, LedgerError, LedgerMode};
 use rusqlite::Connection;
@@ -225,6 +225,42 @@ async fn a_damaged_row_holds_up_nobody() {
 }
 
 #[tokio::test]
+async fn what_the_searches_go_by_outlives_a_damaged_row() {
+    let state = tempfile::tempdir().unwrap();
+    let ledger = open_now(state.path()).unwrap();
+    let row = keyed(active("ls_row"), "key");
+    store(&ledger, &row).await;
+    assert_eq!(ledger.salvage(&row.id).await.unwrap(), None, "it can be read");
+    run(&ledger, "UPDATE leases SET body = ''").await;
+
+    let salvage = ledger.salvage(&row.id).await.unwrap().unwrap();
+    assert_eq!((&salvage.pin, salvage.version), (&row.pin, row.version));
+    assert_eq!((&salvage.owner, &salvage.home), (&row.owner, &row.home));
+    let anew = Lease::salvaged(salvage, NOW, "operator".to_owned(), NOW);
+    assert!(anew.epoch > row.epoch, "whoever holds the lost row is late");
+    ledger.commit(vec![update(&anew)]).await.unwrap();
+    assert_eq!(ledger.get(&row.id).await.unwrap(), Some(anew));
+    assert!(ledger.check().await.unwrap().is_whole());
+
+    let stranger = active("ls_absent").id;
+    assert_eq!(ledger.salvage(&stranger).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_damaged_row_that_asked_for_nothing_is_closed_at_once() {
+    let state = tempfile::tempdir().unwrap();
+    let ledger = open_now(state.path()).unwrap();
+    let row = requested("ls_row");
+    store(&ledger, &row).await;
+    run(&ledger, "UPDATE leases SET body = ''").await;
+    let salvage = ledger.salvage(&row.id).await.unwrap().unwrap();
+    let anew = Lease::salvaged(salvage, NOW, "operator".to_owned(), NOW);
+    assert_eq!(anew.receipt.as_ref().unwrap().ending, Ending::NeverCreated);
+    ledger.commit(vec![update(&anew)]).await.unwrap();
+    assert!(ledger.check().await.unwrap().is_whole());
+}
+
+#[tokio::test]
 async fn time_goes_on_from_where_it_was() {
     let state = tempfile::tempdir().unwrap();
     let clock = TestClock::at(NOW + Duration::from_secs(3600));
@@ -428,6 +464,8 @@ async fn e7_a_ledger_of_format_1_is_read() {
     let refused = ledger.commit(vec![update(&next(&rows[0], |row| row.version += 1))]).await;
     assert!(matches!(refused, Err(LedgerError::Conflict { .. })));
     assert!(ledger.now() >= Timestamp::from_millis(1_800_000_000_000));
+    run(&ledger, "UPDATE leases SET body = '' WHERE id = 'ls_active'").await;
+    assert_eq!(ledger.salvage(&rows[0].id).await.unwrap().unwrap().pin, rows[0].pin);
 }
 
 /// Prints the fixture of [`e7_a_ledger_of_format_1_is_read`], to be kept for good.
@@ -435,7 +473,7 @@ async fn e7_a_ledger_of_format_1_is_read() {
 #[ignore = "makes a fixture; run by hand when a format is released"]
 async fn make_the_fixture() {
     use leasehold_core::State;
-    use leasehold_ledger::suite::samples::{attempt, debt, insert_debt, keyed, requested};
+    use leasehold_ledger::suite::samples::{attempt, debt, insert_debt};
 
     let state = tempfile::tempdir().unwrap();
     let ledger = open_now(state.path()).unwrap();

@@ -5,7 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use leasehold_core::catalogue::codes;
 use leasehold_core::{
-    AcquireKey, Event, EventKind, Home, Lease, LeaseId, NodeId, Owner, SandboxId, State, Timestamp,
+    AcquireKey, Event, EventKind, Home, Lease, LeaseId, NodeId, Owner, Salvage, SandboxId, State,
+    Timestamp,
 };
 
 /// One row of a write. All rows of one [`Ledger::commit`] are written, or none.
@@ -306,6 +307,9 @@ pub trait Ledger: Send + Sync {
 
     /// Rows that cannot be read: their ids and what is wrong with them.
     async fn damaged(&self) -> Result<Vec<(String, String)>, LedgerError>;
+
+    /// What is still known of a row that cannot be read. None if it can be, or is not there.
+    async fn salvage(&self, lease: &LeaseId) -> Result<Option<Salvage>, LedgerError>;
 
     /// The history of a lease, events after `after`, at most `limit`.
     async fn events(

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use leasehold_core::{
-    AcquireKey, Home, Lease, LeaseId, NodeId, Owner, SandboxName, State, Timestamp,
+    AcquireKey, Home, Lease, LeaseId, NodeId, Owner, Salvage, SandboxName, State, Timestamp,
 };
 use leasehold_ports::{
     BrakeState, EventPage, HomeAndSandbox, LeaseFilter, Ledger, LedgerError, LedgerMode,
@@ -357,6 +357,11 @@ impl Ledger for FaultyLedger {
 
     async fn damaged(&self) -> Result<Vec<(String, String)>, LedgerError> {
         self.inner.damaged().await
+    }
+
+    async fn salvage(&self, lease: &LeaseId) -> Result<Option<Salvage>, LedgerError> {
+        self.before_read().await?;
+        self.inner.salvage(lease).await
     }
 
     async fn events(

@@ -1,7 +1,7 @@
 //! From what a person writes to the lease that is meant: an id, or the beginning of exactly one.
 
 use leasehold_core::{Lease, LeaseId};
-use leasehold_ports::{LeaseFilter, Ledger};
+use leasehold_ports::{LeaseFilter, Ledger, LedgerError};
 
 use crate::failure::{self, Failure};
 
@@ -10,6 +10,17 @@ const BEGINNING: &str = "ls_";
 
 /// How many candidates an error lists.
 const CANDIDATES: usize = 8;
+
+/// Finds the lease that `text` names as [`find`] does, but also one whose row cannot be read, if its
+/// id is written in full: its history can be, and an operator can end it.
+pub(crate) async fn find_id(ledger: &dyn Ledger, text: &str) -> Result<LeaseId, Failure> {
+    if let Ok(id) = LeaseId::new(text)
+        && let Err(LedgerError::Damaged { .. }) = ledger.get(&id).await
+    {
+        return Ok(id);
+    }
+    Ok(find(ledger, text).await?.id)
+}
 
 /// Finds the lease, open or closed, that `text` names. An id in full is never a prefix of another.
 pub(crate) async fn find(ledger: &dyn Ledger, text: &str) -> Result<Lease, Failure> {

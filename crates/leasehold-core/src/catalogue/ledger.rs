@@ -63,17 +63,19 @@ pub(super) const ENTRIES: &[Entry] = &[
         severity: Severity::Critical,
         documentation: "One row of the ledger cannot be read, or breaks a rule that every row \
             keeps. It is never guessed at and nothing is removed on its word; all other leases \
-            work.",
+            work. An operator can still end it.",
         trigger_scenarios: "reading a row whose text cannot be understood, or whose parts \
             contradict each other.",
         common_situations: &["The disk returned bad data.", "Somebody edited the ledger by hand."],
         solutions: &[
             "Run `leasehold ledger check` to see every damaged row and what is wrong with it.",
             "Compare with a backup from `leasehold ledger backup`.",
+            "Have its sandbox removed all the same, by what the ledger keeps beside the row: \
+                `leasehold destroy LEASE --as-operator`, with the whole id.",
             "When its sandbox was looked after by hand, give it up: `leasehold forget LEASE`.",
         ],
         example_fix: "leasehold ledger check\n\
-            leasehold forget ls_abc",
+            leasehold destroy ls_abc --as-operator",
         handling: Handling::Escalate,
         prevention_tips: &[
             "Make backups with `leasehold ledger backup`, never with cp on an open ledger.",

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use leasehold_core::{AcquireKey, Home, Lease, LeaseId, NodeId, Owner, SandboxName, Timestamp};
+use leasehold_core::{
+    AcquireKey, Home, Lease, LeaseId, NodeId, Owner, Salvage, SandboxName, Timestamp,
+};
 use leasehold_ports::{
     BrakeState, Clock, EventPage, HomeAndSandbox, LeaseFilter, Ledger, LedgerError, LedgerMode,
     NodeRecord, Write,
@@ -162,6 +164,10 @@ impl Ledger for MemoryLedger {
 
     async fn damaged(&self) -> Result<Vec<(String, String)>, LedgerError> {
         Ok(Vec::new())
+    }
+
+    async fn salvage(&self, _lease: &LeaseId) -> Result<Option<Salvage>, LedgerError> {
+        Ok(None)
     }
 
     async fn events(

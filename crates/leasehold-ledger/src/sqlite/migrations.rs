@@ -20,6 +20,7 @@ pub(super) const APPLICATION: i32 = i32::from_be_bytes(*b"LSHD");
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0001_leases.sql"),
     include_str!("../../migrations/0002_clock.sql"),
+    include_str!("../../migrations/0003_births.sql"),
 ];
 
 /// Where SQLite keeps the user version and the application id in the first bytes of a file.

@@ -16,6 +16,7 @@ mod plans;
 mod queries;
 mod readers;
 mod rows;
+mod salvage;
 mod secret;
 mod writer;
 
@@ -27,7 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use leasehold_core::{AcquireKey, Home, Lease, LeaseId, NodeId, Owner, SandboxName, Timestamp};
+use leasehold_core::{
+    AcquireKey, Home, Lease, LeaseId, NodeId, Owner, Salvage, SandboxName, Timestamp,
+};
 use leasehold_ports::{
     BrakeState, Clock, EventPage, HomeAndSandbox, LeaseFilter, Ledger, LedgerError, LedgerMode,
     NodeRecord, Random, Write,
@@ -227,6 +230,11 @@ impl Ledger for SqliteLedger {
             after = last;
         }
         Ok(damaged)
+    }
+
+    async fn salvage(&self, lease: &LeaseId) -> Result<Option<Salvage>, LedgerError> {
+        let lease = lease.clone();
+        self.readers.read(move |connection| salvage::salvage(connection, &lease)).await
     }
 
     async fn events(

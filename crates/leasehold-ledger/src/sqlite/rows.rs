@@ -215,15 +215,17 @@ impl<'a> SqliteRows<'a> {
                 )?;
             }
         }
-        if let Some(sandbox) = sandbox(lease)
+        // A row that was opened again may mean another sandbox that was given the same id.
+        if let Some(pin) = &lease.pin
             && before.is_none_or(|before| {
-                before.sandbox.as_ref().map(SandboxId::as_str) != Some(sandbox)
+                before.sandbox.as_ref() != Some(&pin.sandbox) || before.state == State::Closed
             })
         {
             self.run(
-                "INSERT OR IGNORE INTO pins (home, sandbox, lease) \
-                 SELECT home, ?2, lease FROM leases WHERE lease = ?1",
-                params![row, sandbox],
+                "INSERT INTO pins (home, sandbox, lease, birth) \
+                 SELECT home, ?2, lease, ?3 FROM leases WHERE lease = ?1 \
+                 ON CONFLICT DO UPDATE SET birth = excluded.birth",
+                params![row, pin.sandbox.as_str(), pin.birth.as_str()],
             )?;
         }
         if let Some(name) = attempt(lease)

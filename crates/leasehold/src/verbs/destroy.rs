@@ -82,8 +82,8 @@ pub(crate) async fn run(
         return dry_run(name, &Input::Destroy { reason }, &caller, installation).await;
     }
     let keeper = installation.keeper().await?;
-    let lease = lease_names::find(keeper.ledger(), name).await?;
-    destroy(&keeper, &lease.id, &caller, installation).await
+    let lease = lease_names::find_id(keeper.ledger(), name).await?;
+    destroy(&keeper, &lease, &caller, installation).await
 }
 
 /// Destroys, and shows the receipt. `release` does the same.

@@ -1,8 +1,10 @@
 //! `leasehold forget`: an operator gives a lease up.
 
 use clap::Args;
+use leasehold_core::Input;
 use serde_json::json;
 
+use super::destroy::dry_run;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::installation::Installation;
@@ -22,6 +24,10 @@ pub(crate) struct ForgetArguments {
     /// Why, for the record.
     #[arg(long, value_name = "REASON")]
     why: String,
+
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 pub(crate) async fn run(
@@ -31,8 +37,12 @@ pub(crate) async fn run(
     if arguments.why.trim().is_empty() {
         return Err(Failure::bad_argument("--why", "the record needs a reason"));
     }
+    if arguments.dry_run {
+        let input = Input::Forget { why: arguments.why.clone() };
+        return dry_run(&arguments.lease, &input, &installation.operator(), installation).await;
+    }
     let keeper = installation.keeper().await?;
-    let lease = lease_names::find(keeper.ledger(), &arguments.lease).await?.id;
+    let lease = lease_names::find_id(keeper.ledger(), &arguments.lease).await?;
     let receipt = keeper.forget(&lease, &arguments.why, &installation.operator()).await?;
     let receipt = ReceiptView::of(&receipt);
     let value = json!({ "lease": lease, "receipt": receipt });

@@ -29,7 +29,7 @@ pub(crate) async fn run(
     let Some(ledger) = installation.ledger_to_read()? else {
         return Err(Failure::no_such_lease(&arguments.lease));
     };
-    let lease = lease_names::find(&*ledger, &arguments.lease).await?.id;
+    let lease = lease_names::find_id(&*ledger, &arguments.lease).await?;
     let mut events: Vec<Value> = Vec::new();
     let mut older_removed = false;
     let mut after = 0;

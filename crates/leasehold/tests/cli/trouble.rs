@@ -98,9 +98,37 @@ fn a_damaged_row_is_listed_and_holds_up_no_other() {
     site.ok(&["run", "--", "true"]);
     // Its sandbox waits: nobody can tell whose it is, so nobody removes it.
     assert_eq!(site.sandboxes().len(), 1);
+    let swept = site.call(&["--json", "sweep", "--dry-run"]);
+    let report: serde_json::Value = serde_json::from_str(&swept.stdout).unwrap();
+    assert_eq!((swept.code(), &report["failed"][0]["code"]), (5, &"ledger-damaged-row".into()));
     row("UPDATE leases SET body = (SELECT body FROM kept WHERE kept.id = ?1) WHERE id = ?1");
     drop(ledger);
     site.ok(&["release", &one]);
+    site.assert_nothing_left();
+}
+
+#[test]
+fn an_operator_ends_a_damaged_row() {
+    let site = Site::new();
+    let (destroyed, forgotten) = (site.acquire(&[]), site.acquire(&[]));
+    let ledger = rusqlite::Connection::open(site.state().join("ledger.sqlite")).unwrap();
+    ledger.execute("UPDATE leases SET body = substr(body, 1, length(body) / 2)", []).unwrap();
+    drop(ledger);
+    site.call(&["destroy", &destroyed]).assert_error("ledger-damaged-row", 125);
+    assert_eq!(site.sandboxes().len(), 2);
+
+    let ended = site.json(&["destroy", &destroyed, "--as-operator"]);
+    assert_eq!(ended["receipt"]["ending"], "destroyed");
+    assert_eq!(site.sandboxes().len(), 1);
+    let ended = site.json(&["forget", &forgotten, "--why", "looked after by hand"]);
+    assert_eq!(ended["receipt"]["ending"], "forgotten");
+    assert_eq!(site.sandboxes().len(), 1, "what is forgotten is left alone");
+
+    let history = site.ok(&["history", &destroyed]);
+    assert!(history.contains("salvaged"), "{history}");
+    assert_eq!(site.ok(&["ledger", "check"]), "the ledger is whole\n");
+    let left = site.json(&["sweep"])["orphans"][0]["sandbox"].as_str().unwrap().to_owned();
+    site.ok(&["destroy", "--orphan", &left, "--yes"]);
     site.assert_nothing_left();
 }
 

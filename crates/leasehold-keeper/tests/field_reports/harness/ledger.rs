@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use leasehold_core::{
-    AcquireKey, Home, Lease, LeaseId, NodeId, Owner, SandboxName, State, Timestamp,
+    AcquireKey, Home, Lease, LeaseId, NodeId, Owner, Salvage, SandboxName, State, Timestamp,
 };
 use leasehold_ports::{
     BrakeState, EventPage, HomeAndSandbox, LeaseFilter, Ledger, LedgerError, LedgerMode,
@@ -152,6 +152,10 @@ impl Ledger for StoppableLedger {
 
     async fn damaged(&self) -> Result<Vec<(String, String)>, LedgerError> {
         self.inner.damaged().await
+    }
+
+    async fn salvage(&self, lease: &LeaseId) -> Result<Option<Salvage>, LedgerError> {
+        self.inner.salvage(lease).await
     }
 
     async fn events(

@@ -1,0 +1,59 @@
+//! Ending a lease whose row cannot be read: nobody else can, and every lease ends.
+
+use leasehold_core::{Caller, EventKind, Input, Lease, LeaseId, Timestamp};
+use leasehold_ports::{LedgerError, Write};
+
+use crate::decide::Decided;
+use crate::{Keeper, KeeperError};
+
+impl Keeper {
+    /// [`Keeper::decide`] about an end. At an operator's word it ends a row that cannot be read too:
+    /// the row is written anew first, from what the ledger's searches go by.
+    pub(crate) async fn decide_end(
+        &self,
+        lease: &LeaseId,
+        input: &Input,
+        caller: &Caller,
+    ) -> Result<Decided, KeeperError> {
+        match (self.decide(lease, input, caller).await, caller) {
+            (
+                Err(KeeperError::Ledger(LedgerError::Damaged { problem, .. })),
+                Caller::Operator(_),
+            ) => {
+                self.salvage(lease, problem, caller).await?;
+                self.decide(lease, input, caller).await
+            }
+            (decided, _) => decided,
+        }
+    }
+
+    async fn salvage(
+        &self,
+        lease: &LeaseId,
+        problem: String,
+        caller: &Caller,
+    ) -> Result<(), KeeperError> {
+        let Some(salvage) = self.inner.ledger.salvage(lease).await? else {
+            // Somebody has mended it meanwhile.
+            return Ok(());
+        };
+        let now = self.now();
+        let place = (salvage.home.provider.clone(), salvage.home.endpoint.clone());
+        // It was sent at some time before now.
+        let horizon = match self.inner.providers.get(&place) {
+            Some(provider) => now + provider.facts().call_limit + provider.facts().create_horizon,
+            None => Timestamp::NEVER,
+        };
+        tracing::warn!(%lease, problem, "a damaged row is written anew, to be removed");
+        let update = Write::Update {
+            lease: Box::new(Lease::salvaged(salvage, horizon, caller.actor(), now)),
+            events: vec![EventKind::Salvaged { problem }],
+            actor: caller.actor(),
+        };
+        match self.inner.ledger.commit(vec![update]).await {
+            // Another operator was faster.
+            Ok(()) | Err(LedgerError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
