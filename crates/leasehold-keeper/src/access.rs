@@ -36,9 +36,14 @@ impl Keeper {
     /// `NoProvider`, `NoCredential` or `WrongAccount`; never because of anything about a sandbox.
     pub(crate) async fn access(&self, home: &Home) -> Result<Access, KeeperError> {
         let place = (home.provider.clone(), home.endpoint.clone());
-        let provider = self.inner.providers.get(&place).ok_or_else(|| KeeperError::NoProvider {
-            provider: home.provider.to_string(),
-            endpoint: home.endpoint.clone(),
+        let here = |provider: &&Arc<dyn Provider>| {
+            home.machine.is_none() || home.machine == provider.machine()
+        };
+        let provider = self.inner.providers.get(&place).filter(here).ok_or_else(|| {
+            KeeperError::NoProvider {
+                provider: home.provider.to_string(),
+                endpoint: home.endpoint.clone(),
+            }
         })?;
         let keys = self.inner.credentials.for_home(home).await;
         let candidates: Vec<Option<Credential>> = if keys.is_empty() {

@@ -84,7 +84,10 @@ impl Keeper {
                     KeeperError::NoCredential { .. } | KeeperError::WrongAccount { .. }
                 )
                 .then_some(Attention::WaitingForKey);
-                self.unproved(&lease, error.to_string(), attention)
+                // Nobody need wait for it: what is missing here is not there a moment later.
+                let at_once = self.now() + self.inner.settings.proof;
+                let retry_at = at_once.max(self.retry_at(tries(&lease)));
+                DestroyOutcome::Unproved { problem: error.to_string(), retry_at, attention }
             }
             Ok(access) => {
                 let work = self.remove_at_provider(&access, &lease, &pin);
@@ -176,7 +179,11 @@ impl Keeper {
         problem: String,
         attention: Option<Attention>,
     ) -> DestroyOutcome {
-        let tries = lease.cleanup.as_ref().map_or(0, |cleanup| cleanup.tries);
-        DestroyOutcome::Unproved { problem, retry_at: self.retry_at(tries), attention }
+        let retry_at = self.retry_at(tries(lease));
+        DestroyOutcome::Unproved { problem, retry_at, attention }
     }
+}
+
+fn tries(lease: &Lease) -> u32 {
+    lease.cleanup.as_ref().map_or(0, |cleanup| cleanup.tries)
 }

@@ -17,4 +17,4 @@ pub mod suite;
 mod time;
 
 pub use memory::{MemoryLedger, MemorySnapshot};
-pub use sqlite::{CheckReport, InstallationSecret, SqliteLedger};
+pub use sqlite::{CheckReport, InstallationSecret, SqliteLedger, this_machine};

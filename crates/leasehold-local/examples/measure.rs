@@ -105,7 +105,8 @@ async fn measure() {
     let init = InitProgram::ThisProgram;
     let state = folder.path().join("state");
     let provider =
-        LocalProvider::open(&state, init, Arc::new(SystemClock), Arc::new(SystemRandom)).unwrap();
+        LocalProvider::open(&state, init, Arc::new(SystemClock), Arc::new(SystemRandom), None)
+            .unwrap();
     println!("user {}", rustix::process::geteuid().as_raw());
     lives(&provider).await;
     executions(&provider).await;

@@ -9,7 +9,7 @@ use crate::layout::{Found, ID_BYTES, StateDirectory};
 use crate::liveness;
 use crate::process::{self, unexpected};
 use async_trait::async_trait;
-use leasehold_core::{AccountId, Evidence, Grant, Marker, SandboxId, SandboxName, Spec};
+use leasehold_core::{AccountId, Evidence, Grant, MachineId, Marker, SandboxId, SandboxName, Spec};
 use leasehold_init::protocol::{self, Answer, Refusal, Request};
 use leasehold_ports::{
     Call, Capabilities, CleanStrategy, Clock, CommandRequest, CreateRequest, Created, Facts, Fence,
@@ -65,11 +65,12 @@ pub(crate) struct Shared {
     init_program: InitProgram,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
+    machine: Option<MachineId>,
 }
 
 impl LocalProvider {
     /// Opens the state directory at `path`, making it with mode 0700 if it is absent. Blocks for some file
-    /// work.
+    /// work. `machine` is this one, if it has a stable id.
     ///
     /// # Errors
     ///
@@ -79,9 +80,10 @@ impl LocalProvider {
         init_program: InitProgram,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
+        machine: Option<MachineId>,
     ) -> Result<Self, LocalError> {
         let state = StateDirectory::open(path)?;
-        Ok(Self { shared: Arc::new(Shared { state, init_program, clock, random }) })
+        Ok(Self { shared: Arc::new(Shared { state, init_program, clock, random, machine }) })
     }
 }
 
@@ -229,6 +231,10 @@ impl Provider for LocalProvider {
             recycles_ids: false,
             call_limit: Duration::from_secs(30),
         }
+    }
+
+    fn machine(&self) -> Option<MachineId> {
+        self.shared.machine.clone()
     }
 
     async fn account(&self, _call: &Call) -> Result<AccountId, ProviderError> {

@@ -143,7 +143,7 @@ async fn an_init_program_that_is_none_leaves_nothing_behind() {
     for program in ["/bin/true", "/no/such/program", "/bin/cat"] {
         let init = InitProgram::At(PathBuf::from(program));
         let provider =
-            LocalProvider::open(&state, init, Arc::new(SystemClock), Arc::new(SystemRandom))
+            LocalProvider::open(&state, init, Arc::new(SystemClock), Arc::new(SystemRandom), None)
                 .unwrap();
         let refused = provider.create(&create_request(fresh_name()), &call()).await.unwrap_err();
         assert!(refused.is_definite(), "{program}: {refused}");

@@ -306,6 +306,7 @@ async fn the_state_directory_is_closed_to_other_users() {
         leasehold_local::InitProgram::default(),
         std::sync::Arc::new(SystemClock),
         std::sync::Arc::new(SystemRandom),
+        None,
     );
     assert!(matches!(refused, Err(leasehold_local::LocalError::ExposedDirectory { .. })));
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use leasehold_core::catalogue::codes;
 use leasehold_core::{
-    AccountId, BirthFingerprint, Evidence, Marker, SandboxId, SandboxName, Spec, Timestamp,
+    AccountId, BirthFingerprint, Evidence, MachineId, Marker, SandboxId, SandboxName, Spec,
+    Timestamp,
 };
 use secrecy::SecretString;
 
@@ -260,6 +261,13 @@ pub trait Provider: Send + Sync {
 
     /// How it behaves in time.
     fn facts(&self) -> Facts;
+
+    /// The machine that its sandboxes live on, where they cannot be reached from another and it is
+    /// known. A home that names another machine is not this provider's: what is not found here may
+    /// well be there.
+    fn machine(&self) -> Option<MachineId> {
+        None
+    }
 
     /// Whose account the call's key belongs to. Asked before any other answer is interpreted.
     async fn account(&self, call: &Call) -> Result<AccountId, ProviderError>;

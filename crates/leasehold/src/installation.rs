@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use leasehold_core::{AccountId, Caller, Endpoint, Home, Owner, ProviderName};
 use leasehold_keeper::{InstallationSecret, Keeper, Parts, Recovery, RecoveryScope};
-use leasehold_ledger::SqliteLedger;
+use leasehold_ledger::{SqliteLedger, this_machine};
 use leasehold_local::{InitProgram, LocalProvider};
 use leasehold_ports::{Clock, Credential, Credentials, Provider, ProviderError, Random};
 
@@ -68,11 +68,17 @@ impl Installation {
     /// The sandboxes of this machine.
     pub(crate) fn local_provider(&self) -> Result<LocalProvider, Failure> {
         let (clock, random) = (Arc::clone(&self.clock), Arc::clone(&self.random));
-        LocalProvider::open(&self.state.sandboxes(), InitProgram::ThisProgram, clock, random)
-            .map_err(|error| {
-                let message = error.to_string();
-                Failure::new(ProviderError::from(error).code(), message)
-            })
+        LocalProvider::open(
+            &self.state.sandboxes(),
+            InitProgram::ThisProgram,
+            clock,
+            random,
+            this_machine(),
+        )
+        .map_err(|error| {
+            let message = error.to_string();
+            Failure::new(ProviderError::from(error).code(), message)
+        })
     }
 
     /// A keeper of its own node.
@@ -139,7 +145,7 @@ impl Installation {
             provider: ProviderName::new("local").map_err(|error| wrong(&error))?,
             endpoint: Endpoint::new("local:sandboxes").map_err(|error| wrong(&error))?,
             account: AccountId::new(format!("uid-{user}")).map_err(|error| wrong(&error))?,
-            machine: None,
+            machine: this_machine(),
         })
     }
 

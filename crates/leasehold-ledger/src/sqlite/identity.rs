@@ -15,6 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+use leasehold_core::MachineId;
 use leasehold_ports::LedgerError;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -62,13 +63,15 @@ impl Place {
             .ok()
             .and_then(|created| created.duration_since(UNIX_EPOCH).ok())
             .map_or(0, |born| born.as_nanos());
-        Ok(Self { machine: machine(), directory: format!("{}:{born}", metadata.ino()) })
+        let machine = this_machine().map(|machine| machine.as_str().to_owned());
+        Ok(Self { machine, directory: format!("{}:{born}", metadata.ino()) })
     }
 }
 
-/// A digest of the machine's id: the id itself is not to be given away (machine-id(5)). None in a
-/// container, whose id is its image's or made anew at each start.
-fn machine() -> Option<String> {
+/// The machine that this process runs on: a digest of its id, since the id itself is not to be given
+/// away (machine-id(5)). None in a container, whose id is its image's or made anew at each start.
+#[must_use]
+pub fn this_machine() -> Option<MachineId> {
     let in_container = ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"]
         .iter()
         .any(|mark| fs::symlink_metadata(mark).is_ok());
@@ -83,7 +86,7 @@ fn machine() -> Option<String> {
     let mut hash = Sha256::new();
     hash.update(b"leasehold: which machine\0");
     hash.update(id.as_bytes());
-    Some(data_encoding::HEXLOWER.encode(&hash.finalize()[..16]))
+    MachineId::new(data_encoding::HEXLOWER.encode(&hash.finalize()[..16])).ok()
 }
 
 /// Why the ledger is not the one that was written here last, if it is not.

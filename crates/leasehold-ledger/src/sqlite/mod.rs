@@ -46,6 +46,7 @@ use self::rows::Prepared;
 use self::writer::{Setup, Writer};
 use crate::time::LedgerTime;
 
+pub use self::identity::this_machine;
 pub use self::maintenance::CheckReport;
 pub use self::secret::InstallationSecret;
 

@@ -56,7 +56,7 @@ pub fn init_program() -> PathBuf {
 /// Opens a provider on a state directory.
 pub fn provider_at(path: &Path) -> LocalProvider {
     let init = InitProgram::At(init_program());
-    LocalProvider::open(path, init, Arc::new(SystemClock), Arc::new(SystemRandom)).unwrap()
+    LocalProvider::open(path, init, Arc::new(SystemClock), Arc::new(SystemRandom), None).unwrap()
 }
 
 /// A call that gives up after some seconds.

@@ -133,6 +133,28 @@ fn an_operator_ends_a_damaged_row() {
 }
 
 #[test]
+fn what_another_machine_holds_is_not_taken_for_gone() {
+    let site = Site::new();
+    let lease = site.acquire(&[]);
+    let ledger = rusqlite::Connection::open(site.state().join("ledger.sqlite")).unwrap();
+    let live_on = |machine: &str| {
+        ledger
+            .execute("UPDATE homes SET body = json_set(body, '$.machine', ?1)", [machine])
+            .unwrap();
+        ledger.execute("UPDATE leases SET body = json_set(body, '$.home.machine', ?1)", [machine])
+    };
+    assert_eq!(live_on("elsewhere").unwrap(), 1);
+    // As it would be where the directory is not there.
+    site.call(&["exec", &lease, "--", "true"]).assert_error("no-provider", 125);
+    let destroyed = site.call(&["destroy", &lease]);
+    destroyed.assert_error("cleanup-unconfirmed", 6);
+    assert_eq!(site.state_of(&lease), "destroying");
+    assert_eq!(site.sandboxes().len(), 1);
+    let forgotten = site.json(&["forget", &lease, "--why", "that machine is gone"]);
+    assert_eq!(forgotten["receipt"]["ending"], "forgotten");
+}
+
+#[test]
 fn the_doctor_makes_a_sandbox_and_leaves_none() {
     let site = Site::new();
     let answer = site.json(&["doctor"]);
