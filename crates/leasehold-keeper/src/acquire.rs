@@ -1,5 +1,6 @@
 //! Acquire: intent, create, preparation, and the answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{
@@ -44,7 +45,7 @@ impl Keeper {
     /// # Errors
     /// When nothing could be made, or what was made could not be prepared: it is being removed then.
     /// `Unsettled` when nobody knows yet: asking again with the same key goes on from there.
-    pub async fn acquire(&self, request: AcquireRequest) -> Result<Lease, KeeperError> {
+    pub async fn acquire(&self, request: AcquireRequest) -> Result<Arc<Lease>, KeeperError> {
         self.refuse_draining()?;
         request
             .spec
@@ -69,10 +70,10 @@ impl Keeper {
                 return self.repeat(lease, intent, &access, &request, limit).await;
             }
         }
-        let lease = self.new_lease(&request, clocks, intent.clone());
+        let lease = Arc::new(self.new_lease(&request, clocks, intent.clone()));
         let id = lease.id.clone();
         let insert = Write::Insert {
-            lease: Box::new(lease.clone()),
+            lease: Arc::clone(&lease),
             events: vec![EventKind::Requested],
             actor: "owner".to_owned(),
             limits: Some(self.inner.settings.limits),
@@ -83,7 +84,7 @@ impl Keeper {
                 let lease = self.read(&lease).await?;
                 // A key can be taken only by an acquire that has one.
                 let Some(intent) = intent else {
-                    return Err(LedgerError::KeyTaken { lease: lease.id }.into());
+                    return Err(LedgerError::KeyTaken { lease: lease.id.clone() }.into());
                 };
                 return self.repeat(lease, &intent, &access, &request, limit).await;
             }
@@ -125,12 +126,12 @@ impl Keeper {
     /// An acquire whose key is known: the lease of the key, once it is ready.
     async fn repeat(
         &self,
-        lease: Lease,
+        lease: Arc<Lease>,
         intent: &KeyedIntent,
         access: &Access,
         request: &AcquireRequest,
         limit: Timestamp,
-    ) -> Result<Lease, KeeperError> {
+    ) -> Result<Arc<Lease>, KeeperError> {
         let mut row = lease;
         loop {
             answer_key(&row, intent)?;
@@ -146,7 +147,7 @@ impl Keeper {
                 Err(error) => return Err(error),
             }
             if self.now() >= limit {
-                return Err(KeeperError::Unsettled { lease: row.id });
+                return Err(KeeperError::Unsettled { lease: row.id.clone() });
             }
             self.advance(&row, request.delivered, limit).await?;
             row = self.read(&row.id).await?;
@@ -157,10 +158,10 @@ impl Keeper {
     async fn create(
         &self,
         access: &Access,
-        lease: Lease,
+        lease: Arc<Lease>,
         request: &AcquireRequest,
         limit: Timestamp,
-    ) -> Result<Lease, KeeperError> {
+    ) -> Result<Arc<Lease>, KeeperError> {
         let send = self.send_create(&lease, access);
         match self.decide(&lease.id, &send, &Caller::Keeper).await {
             Ok(decided) => self.created(access, decided.lease, request, limit).await,
@@ -186,10 +187,10 @@ impl Keeper {
     async fn created(
         &self,
         access: &Access,
-        mut lease: Lease,
+        mut lease: Arc<Lease>,
         request: &AcquireRequest,
         limit: Timestamp,
-    ) -> Result<Lease, KeeperError> {
+    ) -> Result<Arc<Lease>, KeeperError> {
         let id = lease.id.clone();
         for tried in 1..=NAMES {
             let Some(attempt) = lease.attempt.clone() else {
@@ -300,7 +301,7 @@ impl Keeper {
         id: &LeaseId,
         delivered: bool,
         limit: Timestamp,
-    ) -> Result<Lease, KeeperError> {
+    ) -> Result<Arc<Lease>, KeeperError> {
         loop {
             let row = self.read(id).await?;
             match row.state {
@@ -311,7 +312,7 @@ impl Keeper {
                 State::Active => return Ok(row),
                 State::Preparing | State::Creating => {}
                 State::Requested => return Err(KeeperError::Unsettled { lease: id.clone() }),
-                _ => return Err(acquire_failed(row)),
+                _ => return Err(acquire_failed(&row)),
             }
             if self.now() >= limit {
                 return Err(KeeperError::Unsettled { lease: id.clone() });
@@ -333,9 +334,9 @@ impl Keeper {
             return Ok(());
         };
         // Another task may just have led it on.
-        let row = &self.read(&row.id).await?;
-        if self.has_claim(row) && row.state == State::Preparing {
-            return unless_late(self.prepare(row.clone(), delivered, false).await);
+        let row = self.read(&row.id).await?;
+        if self.has_claim(&row) && row.state == State::Preparing {
+            return unless_late(self.prepare(row, delivered, false).await);
         }
         match self.decide(&row.id, &Input::TakeOver, &Caller::Keeper).await {
             Ok(decided) if decided.lease.state == State::Preparing => {
@@ -360,7 +361,7 @@ impl Keeper {
 }
 
 /// Somebody else was faster: what they recorded counts, and the row tells it.
-fn unless_late(led_on: Result<Lease, KeeperError>) -> Result<(), KeeperError> {
+fn unless_late(led_on: Result<Arc<Lease>, KeeperError>) -> Result<(), KeeperError> {
     match led_on {
         Ok(_) | Err(KeeperError::Refused(Refusal::LateOutcome { .. })) => Ok(()),
         Err(error) => Err(error),
@@ -368,11 +369,12 @@ fn unless_late(led_on: Result<Lease, KeeperError>) -> Result<(), KeeperError> {
 }
 
 /// Why an acquire whose row is being removed, or was, has no lease to give.
-fn acquire_failed(row: Lease) -> KeeperError {
-    match (row.receipt, row.cleanup) {
-        (Some(receipt), _) => Refusal::Gone { lease: row.id, ending: receipt.ending }.into(),
-        (None, Some(cleanup)) => Refusal::Closing { lease: row.id, reason: cleanup.reason }.into(),
-        (None, None) => KeeperError::Unsettled { lease: row.id },
+fn acquire_failed(row: &Lease) -> KeeperError {
+    let lease = row.id.clone();
+    match (&row.receipt, &row.cleanup) {
+        (Some(receipt), _) => Refusal::Gone { lease, ending: receipt.ending }.into(),
+        (None, Some(cleanup)) => Refusal::Closing { lease, reason: cleanup.reason }.into(),
+        (None, None) => KeeperError::Unsettled { lease },
     }
 }
 

@@ -1,5 +1,7 @@
 //! Looking for the sandbox that an attempt may have made.
 
+use std::sync::Arc;
+
 use leasehold_core::{Caller, Input, Lease, Looked, Step};
 use leasehold_ports::LedgerError;
 
@@ -9,7 +11,7 @@ use crate::{Keeper, KeeperError, crash};
 
 impl Keeper {
     /// Looks once, for a row that this node has claimed.
-    pub(crate) async fn find_attempt(&self, lease: Lease) -> Result<Lease, KeeperError> {
+    pub(crate) async fn find_attempt(&self, lease: Arc<Lease>) -> Result<Arc<Lease>, KeeperError> {
         let Some(attempt) = lease.attempt.clone() else { return Ok(lease) };
         let tries = lease.cleanup.as_ref().map_or(0, |cleanup| cleanup.tries);
         let looked = match self.access(&lease.home).await {

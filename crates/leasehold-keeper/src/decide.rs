@@ -1,7 +1,9 @@
 //! From a request to a written decision: read, ask the core, compare-and-set, until it holds.
 
+use std::sync::Arc;
+
 use leasehold_core::{
-    Caller, Change, Context, Decision, Input, Lease, LeaseId, Refusal, decide_with,
+    Caller, Change, Context, Decision, EventKind, Input, Lease, LeaseId, Refusal, decide_with,
 };
 use leasehold_ports::{LedgerError, Write};
 
@@ -13,14 +15,14 @@ const TRIES: u32 = 100;
 /// A row as it stands after a decision.
 pub(crate) struct Decided {
     /// The row.
-    pub(crate) lease: Lease,
+    pub(crate) lease: Arc<Lease>,
     /// Whether this decision wrote it; if not, it was so already.
     pub(crate) wrote: bool,
 }
 
 impl Keeper {
     /// Reads the row.
-    pub(crate) async fn read(&self, lease: &LeaseId) -> Result<Lease, KeeperError> {
+    pub(crate) async fn read(&self, lease: &LeaseId) -> Result<Arc<Lease>, KeeperError> {
         self.inner
             .ledger
             .get(lease)
@@ -49,7 +51,7 @@ impl Keeper {
     /// One round of [`Keeper::decide`] about a row that was read. None: it has changed since.
     pub(crate) async fn decide_once(
         &self,
-        row: Lease,
+        row: Arc<Lease>,
         input: &Input,
         caller: &Caller,
     ) -> Result<Option<Decided>, KeeperError> {
@@ -63,14 +65,16 @@ impl Keeper {
         let decision = decide_with(self.inner.seeded.guards(), &row, input, context);
         let change = match decision {
             Ok(Decision::AlreadySo) => return Ok(Some(Decided { lease: row, wrote: false })),
-            Ok(Decision::Write(change)) => *change,
+            Ok(Decision::Write(change)) => change,
             Err(refusal) => {
                 log_refusal(&refusal, &row.id);
                 return Err(refusal.into());
             }
         };
-        let lease = change.lease.clone();
-        match self.inner.ledger.commit(writes(change, caller)).await {
+        let Change { lease, events, debt } = *change;
+        let lease = Arc::new(lease);
+        let writes = writes(Arc::clone(&lease), events, debt, caller);
+        match self.inner.ledger.commit(writes).await {
             Ok(()) => Ok(Some(Decided { lease, wrote: true })),
             Err(LedgerError::Conflict { .. }) => Ok(None),
             // The write may have happened all the same; the row tells.
@@ -83,16 +87,17 @@ impl Keeper {
     }
 }
 
-fn writes(change: Change, caller: &Caller) -> Vec<Write> {
+fn writes(
+    lease: Arc<Lease>,
+    events: Vec<EventKind>,
+    debt: Option<Box<Lease>>,
+    caller: &Caller,
+) -> Vec<Write> {
     let actor = caller.actor();
-    let update = Write::Update {
-        lease: Box::new(change.lease),
-        events: change.events,
-        actor: actor.clone(),
-    };
-    match change.debt {
+    let update = Write::Update { lease, events, actor: actor.clone() };
+    match debt {
         None => vec![update],
-        Some(lease) => vec![update, Write::InsertDebt { lease, actor }],
+        Some(debt) => vec![update, Write::InsertDebt { lease: Arc::from(debt), actor }],
     }
 }
 

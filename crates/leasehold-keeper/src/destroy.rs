@@ -1,5 +1,6 @@
 //! The one destroy path: everything that is ever removed is removed here.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{
@@ -29,20 +30,20 @@ impl Keeper {
         if decided.wrote {
             return self.await_receipt(decided.lease).await;
         }
-        match decided.lease.receipt {
-            Some(receipt) => Ok(receipt),
+        match &decided.lease.receipt {
+            Some(receipt) => Ok(receipt.clone()),
             // Somebody removes it already; take part, or wait for the proof.
             None => self.await_receipt(decided.lease).await,
         }
     }
 
     /// Works on a row in `Destroying` until it is closed, or the time for it is over.
-    pub(crate) async fn await_receipt(&self, lease: Lease) -> Result<Receipt, KeeperError> {
+    pub(crate) async fn await_receipt(&self, lease: Arc<Lease>) -> Result<Receipt, KeeperError> {
         let limit = self.now() + self.inner.settings.proof;
         let mut row = lease;
         loop {
-            if let Some(receipt) = row.receipt {
-                return Ok(receipt);
+            if let Some(receipt) = &row.receipt {
+                return Ok(receipt.clone());
             }
             if self.has_claim(&row) {
                 row = self.remove(row).await?;
@@ -50,9 +51,9 @@ impl Keeper {
             }
             let now = self.now();
             if now >= limit || row.retry_at >= limit {
-                let problem = row.cleanup.and_then(|cleanup| cleanup.problem);
+                let problem = row.cleanup.as_ref().and_then(|cleanup| cleanup.problem.clone());
                 return Err(KeeperError::CleanupUnconfirmed {
-                    lease: row.id,
+                    lease: row.id.clone(),
                     problem: problem.unwrap_or_else(|| "another node is at it".to_owned()),
                     retry_at: row.retry_at,
                 });
@@ -74,7 +75,7 @@ impl Keeper {
     }
 
     /// One try at removing what a row in `Destroying`, claimed by this node, stands for.
-    pub(crate) async fn remove(&self, lease: Lease) -> Result<Lease, KeeperError> {
+    pub(crate) async fn remove(&self, lease: Arc<Lease>) -> Result<Arc<Lease>, KeeperError> {
         let Some(pin) = lease.pin.clone() else { return self.find_attempt(lease).await };
         let id = lease.id.clone();
         let outcome = match self.access(&lease.home).await {

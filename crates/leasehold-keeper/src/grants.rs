@@ -1,5 +1,7 @@
 //! Requests that need no provider: acknowledging, renewing, promoting, forgetting.
 
+use std::sync::Arc;
+
 use leasehold_core::{Caller, Input, Lease, LeaseId, Receipt, Timestamp};
 
 use crate::{Keeper, KeeperError};
@@ -13,7 +15,7 @@ impl Keeper {
         &self,
         lease: &LeaseId,
         caller: &Caller,
-    ) -> Result<Lease, KeeperError> {
+    ) -> Result<Arc<Lease>, KeeperError> {
         Ok(self.decide(lease, &Input::Acknowledge, caller).await?.lease)
     }
 
@@ -26,7 +28,7 @@ impl Keeper {
         lease: &LeaseId,
         life_until: Timestamp,
         caller: &Caller,
-    ) -> Result<Lease, KeeperError> {
+    ) -> Result<Arc<Lease>, KeeperError> {
         Ok(self.decide(lease, &Input::Renew { life_until }, caller).await?.lease)
     }
 
@@ -34,7 +36,11 @@ impl Keeper {
     ///
     /// # Errors
     /// A refusal; nothing was changed then.
-    pub async fn promote(&self, lease: &LeaseId, caller: &Caller) -> Result<Lease, KeeperError> {
+    pub async fn promote(
+        &self,
+        lease: &LeaseId,
+        caller: &Caller,
+    ) -> Result<Arc<Lease>, KeeperError> {
         Ok(self.decide(lease, &Input::Promote, caller).await?.lease)
     }
 
@@ -50,6 +56,7 @@ impl Keeper {
     ) -> Result<Receipt, KeeperError> {
         let input = Input::Forget { why: why.to_owned() };
         let decided = self.decide_end(lease, &input, caller).await?;
-        decided.lease.receipt.ok_or_else(|| KeeperError::NoSuchLease { lease: lease.clone() })
+        let receipt = decided.lease.receipt.clone();
+        receipt.ok_or_else(|| KeeperError::NoSuchLease { lease: lease.clone() })
     }
 }

@@ -1,5 +1,6 @@
 //! Release to park: gate, drain, clean.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -18,7 +19,7 @@ const CLEAN_TRIES: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parked {
     /// The sandbox is kept.
-    Kept(Box<Lease>),
+    Kept(Arc<Lease>),
     /// It could not be proved to be clean, and was removed.
     Removed(Receipt),
 }
@@ -34,17 +35,17 @@ impl Keeper {
         let decided = self.decide(lease, &input, caller).await?;
         self.close_gate_here(&decided.lease);
         match decided.lease.state {
-            State::Parked => Ok(Parked::Kept(Box::new(decided.lease))),
+            State::Parked => Ok(Parked::Kept(decided.lease)),
             State::Parking => self.finish_park(decided.lease).await,
             _ => Ok(Parked::Removed(self.await_receipt(decided.lease).await?)),
         }
     }
 
-    async fn finish_park(&self, lease: Lease) -> Result<Parked, KeeperError> {
+    async fn finish_park(&self, lease: Arc<Lease>) -> Result<Parked, KeeperError> {
         let id = lease.id.clone();
         let row = self.clean(lease).await?;
         match row.state {
-            State::Parked => Ok(Parked::Kept(Box::new(row))),
+            State::Parked => Ok(Parked::Kept(row)),
             State::Destroying | State::Closed => {
                 Ok(Parked::Removed(self.await_receipt(row).await?))
             }
@@ -53,7 +54,7 @@ impl Keeper {
     }
 
     /// Makes the sandbox of a row in `Parking`, claimed by this node, clean.
-    pub(crate) async fn clean(&self, lease: Lease) -> Result<Lease, KeeperError> {
+    pub(crate) async fn clean(&self, lease: Arc<Lease>) -> Result<Arc<Lease>, KeeperError> {
         let id = lease.id.clone();
         let work = async {
             if !self.inner.seeded.has(SeededBug::NoDrain) {

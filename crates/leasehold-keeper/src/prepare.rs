@@ -1,5 +1,7 @@
 //! Preparation: workspace, marker and fence.
 
+use std::sync::Arc;
+
 use leasehold_core::{Caller, Input, Lease, PrepareOutcome, State, Step};
 use leasehold_ports::Preparation;
 
@@ -15,10 +17,10 @@ impl Keeper {
     /// The failure of the preparation; the removal has been tried then, and goes on by itself.
     pub(crate) async fn prepare(
         &self,
-        lease: Lease,
+        lease: Arc<Lease>,
         delivered: bool,
         taken_over: bool,
-    ) -> Result<Lease, KeeperError> {
+    ) -> Result<Arc<Lease>, KeeperError> {
         let Some(pin) = lease.pin.clone() else { return Ok(lease) };
         let prepared = match self.access(&lease.home).await {
             Err(error) => Err(error),

@@ -5,6 +5,7 @@
 //! up nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
 use leasehold_core::{Caller, Input, Lease, LeaseId, NodeId, State, Step, Timestamp, next_step};
@@ -135,7 +136,7 @@ impl Keeper {
                 }
                 let buried = self.bury(&row, &dead.node).await;
                 left |= buried.is_err();
-                report.note(row.id, buried);
+                report.note(row.id.clone(), buried);
             }
             if !left {
                 self.inner.ledger.remove_node(&dead.node).await?;
@@ -146,7 +147,7 @@ impl Keeper {
     }
 
     /// Ends the rights of a dead node on a row, and removes what was tied to it.
-    async fn bury(&self, row: &Lease, node: &NodeId) -> Result<Option<Lease>, KeeperError> {
+    async fn bury(&self, row: &Lease, node: &NodeId) -> Result<Option<Arc<Lease>>, KeeperError> {
         let input = Input::NodeDied { node: node.clone() };
         let row = self.decide(&row.id, &input, &Caller::Keeper).await?.lease;
         if row.state == State::Destroying && self.has_claim(&row) {
@@ -156,7 +157,7 @@ impl Keeper {
     }
 
     /// Does what a row that is due asks for.
-    async fn attend(&self, row: Lease) -> Result<Option<Lease>, KeeperError> {
+    async fn attend(&self, row: Arc<Lease>) -> Result<Option<Arc<Lease>>, KeeperError> {
         let now = self.now();
         let keeper = Caller::Keeper;
         let calm = !self.is_in_jump_grace();
@@ -171,7 +172,7 @@ impl Keeper {
             }
             Input::TakeOver
         } else if row.absent_since.is_some() && now >= row.retry_at {
-            return self.look_again(&row).await.map(Some);
+            return self.look_again(row).await.map(Some);
         } else {
             return Ok(None);
         };
@@ -199,7 +200,7 @@ impl Keeper {
     }
 
     /// Does the step that a row claimed by this node asks for, and the removal that may follow.
-    pub(crate) async fn carry_on(&self, row: Lease) -> Result<Lease, KeeperError> {
+    pub(crate) async fn carry_on(&self, row: Arc<Lease>) -> Result<Arc<Lease>, KeeperError> {
         self.close_gate_here(&row);
         let row = match next_step(&row) {
             Some(Step::Prepare) => self.prepare(row, false, true).await?,
@@ -217,7 +218,7 @@ impl Keeper {
 impl Recovery {
     /// Notes what became of a row. A refusal means that there was nothing to do, or that another
     /// node was faster.
-    fn note(&mut self, id: LeaseId, result: Result<Option<Lease>, KeeperError>) {
+    fn note(&mut self, id: LeaseId, result: Result<Option<Arc<Lease>>, KeeperError>) {
         match result {
             Ok(None) | Err(KeeperError::Refused(_)) => {}
             Ok(Some(lease)) => {

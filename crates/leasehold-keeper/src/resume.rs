@@ -1,5 +1,6 @@
 //! Resume: is it the sandbox that we parked? Then a new grant, in the record and inside.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{
@@ -30,7 +31,7 @@ impl Keeper {
         lease: &LeaseId,
         caller: &Caller,
         delivered: bool,
-    ) -> Result<Lease, KeeperError> {
+    ) -> Result<Arc<Lease>, KeeperError> {
         self.refuse_draining()?;
         let input = Input::Resume { least_life: self.inner.settings.least_life };
         let decided = match self.decide(lease, &input, caller).await {
@@ -47,7 +48,7 @@ impl Keeper {
     }
 
     /// Verifies the sandbox of a row in `Resuming`, claimed by this node.
-    async fn verify(&self, lease: Lease, delivered: bool) -> Result<Lease, KeeperError> {
+    async fn verify(&self, lease: Arc<Lease>, delivered: bool) -> Result<Arc<Lease>, KeeperError> {
         let id = lease.id.clone();
         let Some(pin) = lease.pin.clone() else { return Ok(lease) };
         let verified = match self.access(&lease.home).await {
@@ -68,7 +69,7 @@ impl Keeper {
                 // The second look, where the caller can wait for it.
                 if lag <= self.inner.settings.proof && row.state == State::Parked {
                     self.inner.clock.sleep(lag + Duration::from_millis(1)).await;
-                    self.look_again(&row).await?
+                    self.look_again(row).await?
                 } else {
                     row
                 }
@@ -185,8 +186,8 @@ impl Keeper {
     }
 
     /// The second look at a sandbox that was not found, for a lease that is not being removed.
-    pub(crate) async fn look_again(&self, lease: &Lease) -> Result<Lease, KeeperError> {
-        let Some(pin) = &lease.pin else { return Ok(lease.clone()) };
+    pub(crate) async fn look_again(&self, lease: Arc<Lease>) -> Result<Arc<Lease>, KeeperError> {
+        let Some(pin) = &lease.pin else { return Ok(lease) };
         let access = self.access(&lease.home).await?;
         let asked_at = self.now();
         let call = access.call(self, self.inner.settings.proof);

@@ -1,5 +1,7 @@
 //! Ending a lease whose row cannot be read: nobody else can, and every lease ends.
 
+use std::sync::Arc;
+
 use leasehold_core::{Caller, EventKind, Input, Lease, LeaseId, Timestamp};
 use leasehold_ports::{LedgerError, Write};
 
@@ -46,7 +48,7 @@ impl Keeper {
         };
         tracing::warn!(%lease, problem, "a damaged row is written anew, to be removed");
         let update = Write::Update {
-            lease: Box::new(Lease::salvaged(salvage, horizon, caller.actor(), now)),
+            lease: Arc::new(Lease::salvaged(salvage, horizon, caller.actor(), now)),
             events: vec![EventKind::Salvaged { problem }],
             actor: caller.actor(),
         };

@@ -5,6 +5,7 @@
 //! reopened a by-id read confirms it. What is not ours is reported, and left alone.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use leasehold_core::{
     AttemptState, Caller, Ending, Home, Input, Lease, LeaseId, Looked, Receipt, SandboxId,
@@ -140,8 +141,8 @@ impl Keeper {
     ) -> Result<Option<LeaseId>, KeeperError> {
         let place = HomeAndSandbox { home: home.clone(), sandbox: entry.sandbox.clone() };
         let rows = self.inner.ledger.find_pinned(&place).await?;
-        let same = |row: &&Lease| row.pin.as_ref().is_some_and(|pin| pin.birth == entry.birth);
-        if rows.iter().any(Lease::is_open) {
+        let same = |row: &&Arc<Lease>| row.pin.as_ref().is_some_and(|pin| pin.birth == entry.birth);
+        if rows.iter().any(|row| row.is_open()) {
             return Ok(None);
         }
         let mut known = rows.iter().find(same).cloned();
@@ -158,7 +159,7 @@ impl Keeper {
             return Ok(None);
         };
         if row.receipt.as_ref().is_some_and(|receipt| receipt.ending == Ending::Forgotten) {
-            let known_as = Some(row.id);
+            let known_as = Some(row.id.clone());
             report.orphans.push(Orphan { home: home.clone(), entry, known_as });
             return Ok(None);
         }
@@ -185,7 +186,7 @@ impl Keeper {
     /// Binds what was found to the row that knows it, and has it removed unless it is awaited.
     async fn reclaim(
         &self,
-        row: Lease,
+        row: Arc<Lease>,
         entry: InventoryEntry,
     ) -> Result<Option<LeaseId>, KeeperError> {
         let InventoryEntry { sandbox, birth, name, .. } = entry;
@@ -214,7 +215,7 @@ impl Keeper {
                 if self.has_claim(&decided.lease) {
                     self.carry_on(decided.lease).await?;
                 }
-                Ok(Some(row.id))
+                Ok(Some(row.id.clone()))
             }
             Ok(_) | Err(KeeperError::Refused(_)) => Ok(None),
             Err(error) => Err(error),
@@ -255,7 +256,7 @@ impl Keeper {
         );
         let id = debt.id.clone();
         let insert = Write::Insert {
-            lease: Box::new(debt),
+            lease: Arc::new(debt),
             events: vec![leasehold_core::EventKind::DestroyBegan {
                 reason: leasehold_core::DestroyReason::OperatorAsked,
             }],

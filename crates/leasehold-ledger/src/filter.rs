@@ -1,6 +1,7 @@
 //! What a [`LeaseFilter`] and a search mean, the same for every store.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use leasehold_core::{Lease, SandboxName, State};
 use leasehold_ports::LeaseFilter;
@@ -29,7 +30,7 @@ pub(crate) fn page_size(filter: &LeaseFilter) -> usize {
 
 /// Of the rows that ever made an attempt of this name, the one that answers for it: the row whose
 /// attempt it is now (an attempt in doubt moves to a debt), an open one first.
-pub(crate) fn answers_for_attempt(rows: Vec<Lease>, name: &SandboxName) -> Option<Lease> {
+pub(crate) fn answers_for_attempt(rows: Vec<Arc<Lease>>, name: &SandboxName) -> Option<Arc<Lease>> {
     rows.into_iter().max_by_key(|row| {
         (row.attempt.as_ref().is_some_and(|attempt| &attempt.name == name), row.is_open())
     })

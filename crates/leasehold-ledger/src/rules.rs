@@ -45,16 +45,16 @@ impl From<Write> for Entry {
     fn from(write: Write) -> Self {
         match write {
             Write::Insert { lease, events, actor, limits } => {
-                Self { lease: Arc::from(lease), manner: Manner::Insert(limits), events, actor }
+                Self { lease, manner: Manner::Insert(limits), events, actor }
             }
             Write::Update { lease, events, actor } => {
-                Self { lease: Arc::from(lease), manner: Manner::Update, events, actor }
+                Self { lease, manner: Manner::Update, events, actor }
             }
             Write::InsertDebt { lease, actor } => {
                 let reason = lease.cleanup.as_ref().map(|cleanup| cleanup.reason);
                 let events =
                     reason.map(|reason| EventKind::DestroyBegan { reason }).into_iter().collect();
-                Self { lease: Arc::from(lease), manner: Manner::Debt, events, actor }
+                Self { lease, manner: Manner::Debt, events, actor }
             }
         }
     }

@@ -55,7 +55,7 @@ async fn everything_is_there_after_reopening() {
     drop(ledger);
 
     let ledger = open_now(state.path()).unwrap();
-    assert_eq!(ledger.get(&row.id).await.unwrap(), Some(row));
+    assert_eq!(ledger.get(&row.id).await.unwrap().as_deref(), Some(&row));
     assert_eq!(ledger.mode().await.unwrap(), LedgerMode::Current);
     assert_eq!(ledger.installation(), installation);
     assert_eq!(*ledger.secret().expose_secret(), secret);
@@ -239,7 +239,7 @@ async fn what_the_searches_go_by_outlives_a_damaged_row() {
     let anew = Lease::salvaged(salvage, NOW, "operator".to_owned(), NOW);
     assert!(anew.epoch > row.epoch, "whoever holds the lost row is late");
     ledger.commit(vec![update(&anew)]).await.unwrap();
-    assert_eq!(ledger.get(&row.id).await.unwrap(), Some(anew));
+    assert_eq!(ledger.get(&row.id).await.unwrap(), Some(Arc::new(anew)));
     assert!(ledger.check().await.unwrap().is_whole());
 
     let stranger = active("ls_absent").id;
@@ -380,7 +380,7 @@ async fn a_backup_is_whole_and_opens_in_restored_mode() {
     assert!(matches!(refusal, LedgerError::Unsuitable { .. }), "{refusal}");
 
     let backup = open_now(elsewhere.path()).unwrap();
-    assert_eq!(backup.get(&row.id).await.unwrap(), Some(row));
+    assert_eq!(backup.get(&row.id).await.unwrap().as_deref(), Some(&row));
     assert!(restored(backup.mode().await.unwrap()).contains("backup"));
     assert_eq!(ledger.mode().await.unwrap(), LedgerMode::Current);
 }
@@ -404,7 +404,7 @@ async fn compaction_shortens_histories_and_keeps_tombstones() {
     let history = ledger.events(&ended.id, 0, 10).await.unwrap();
     assert!(history.events.is_empty() && history.older_removed);
     assert_eq!(ledger.events(&used.id, 0, 10).await.unwrap().events.len(), 1);
-    assert_eq!(ledger.find_pinned(&place(&ended)).await.unwrap(), vec![ended]);
+    assert_eq!(ledger.find_pinned(&place(&ended)).await.unwrap(), [Arc::new(ended)]);
 }
 
 #[tokio::test]

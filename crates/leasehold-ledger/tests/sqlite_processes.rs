@@ -181,7 +181,7 @@ async fn a_write_that_does_not_fit_spoils_no_other() {
     for write in writes {
         let (outcome, row) = write.await.unwrap();
         match outcome {
-            Ok(()) => assert_eq!(ledger.get(&row.id).await.unwrap(), Some(row)),
+            Ok(()) => assert_eq!(ledger.get(&row.id).await.unwrap().as_deref(), Some(&row)),
             Err(error) => {
                 assert_eq!(row.id, id("ls_07"));
                 assert!(error.to_string().contains("disk is full"), "{error}");
@@ -204,7 +204,7 @@ async fn fill_the_disk(directory: &Path) {
     let refusal = loop {
         let row = big(&format!("ls_{:03}", written.len()), 16);
         match ledger.commit(vec![insert(&row)]).await {
-            Ok(()) => written.push(row),
+            Ok(()) => written.push(Arc::new(row)),
             Err(refusal) => break refusal,
         }
     };
@@ -214,7 +214,7 @@ async fn fill_the_disk(directory: &Path) {
     fs::remove_file(&filler).unwrap();
     let row = big(&format!("ls_{:03}", written.len()), 16);
     store(&ledger, &row).await;
-    written.push(row);
+    written.push(Arc::new(row));
     for _ in 0..2 {
         let filter = LeaseFilter { limit: 1000, ..LeaseFilter::default() };
         let ledger = open_now(&state).unwrap();

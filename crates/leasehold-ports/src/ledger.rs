@@ -1,5 +1,6 @@
 //! The durable record.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,7 +16,7 @@ pub enum Write {
     /// A new lease. Refused if its key is taken, its sandbox is pinned, or a limit is reached.
     Insert {
         /// The row; its version is 1.
-        lease: Box<Lease>,
+        lease: Arc<Lease>,
         /// What happened.
         events: Vec<EventKind>,
         /// Who did it.
@@ -26,7 +27,7 @@ pub enum Write {
     /// The next version of a row. Refused if the stored version is not the one before it.
     Update {
         /// The row; its version is one above the stored one.
-        lease: Box<Lease>,
+        lease: Arc<Lease>,
         /// What happened.
         events: Vec<EventKind>,
         /// Who did it.
@@ -35,7 +36,7 @@ pub enum Write {
     /// A debt, left out if another open row pins its sandbox already: that row answers for it.
     InsertDebt {
         /// The row; its version is 1.
-        lease: Box<Lease>,
+        lease: Arc<Lease>,
         /// Who did it.
         actor: String,
     },
@@ -273,7 +274,7 @@ pub trait Ledger: Send + Sync {
     async fn commit(&self, writes: Vec<Write>) -> Result<(), LedgerError>;
 
     /// The row, if there is one.
-    async fn get(&self, lease: &LeaseId) -> Result<Option<Lease>, LedgerError>;
+    async fn get(&self, lease: &LeaseId) -> Result<Option<Arc<Lease>>, LedgerError>;
 
     /// The row that has the key, open or closed.
     async fn find_key(
@@ -281,26 +282,26 @@ pub trait Ledger: Send + Sync {
         owner: &Owner,
         home: &Home,
         key: &AcquireKey,
-    ) -> Result<Option<Lease>, LedgerError>;
+    ) -> Result<Option<Arc<Lease>>, LedgerError>;
 
     /// Every row, open or closed, that is or was pinned to the sandbox; an open one first.
-    async fn find_pinned(&self, place: &HomeAndSandbox) -> Result<Vec<Lease>, LedgerError>;
+    async fn find_pinned(&self, place: &HomeAndSandbox) -> Result<Vec<Arc<Lease>>, LedgerError>;
 
     /// Every row, open or closed, one of whose attempts has the name.
     async fn find_attempt(
         &self,
         home: &Home,
         name: &leasehold_core::SandboxName,
-    ) -> Result<Option<Lease>, LedgerError>;
+    ) -> Result<Option<Arc<Lease>>, LedgerError>;
 
     /// A page of rows, by id. Damaged rows are left out; [`Ledger::damaged`] lists them.
-    async fn list(&self, filter: &LeaseFilter) -> Result<Vec<Lease>, LedgerError>;
+    async fn list(&self, filter: &LeaseFilter) -> Result<Vec<Arc<Lease>>, LedgerError>;
 
     /// The homes of all open rows: what a sweep must look at.
     async fn homes(&self) -> Result<Vec<Home>, LedgerError>;
 
     /// Open rows that are due at `now`, the longest overdue first, at most `limit`.
-    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Lease>, LedgerError>;
+    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Arc<Lease>>, LedgerError>;
 
     /// When the next row is due, if one is.
     async fn next_due(&self) -> Result<Option<Timestamp>, LedgerError>;
@@ -327,7 +328,7 @@ pub trait Ledger: Send + Sync {
     async fn nodes(&self) -> Result<Vec<NodeRecord>, LedgerError>;
 
     /// Open rows that name the node: its claims, its commands, what is tied to it.
-    async fn rows_of_node(&self, node: &NodeId) -> Result<Vec<Lease>, LedgerError>;
+    async fn rows_of_node(&self, node: &NodeId) -> Result<Vec<Arc<Lease>>, LedgerError>;
 
     /// Takes a node that no open row names off the list.
     async fn remove_node(&self, node: &NodeId) -> Result<(), LedgerError>;

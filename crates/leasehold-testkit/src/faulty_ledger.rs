@@ -241,7 +241,7 @@ impl FaultyLedger {
         for write in &writes {
             match write {
                 Write::Insert { lease, .. } | Write::Update { lease, .. } => {
-                    written.push(Lease::clone(lease));
+                    written.push(Arc::clone(lease));
                 }
                 Write::InsertDebt { lease, .. } => debts.push(lease.id.clone()),
             }
@@ -307,7 +307,7 @@ impl Ledger for FaultyLedger {
         }
     }
 
-    async fn get(&self, lease: &LeaseId) -> Result<Option<Lease>, LedgerError> {
+    async fn get(&self, lease: &LeaseId) -> Result<Option<Arc<Lease>>, LedgerError> {
         self.before_read().await?;
         self.inner.get(lease).await
     }
@@ -317,12 +317,12 @@ impl Ledger for FaultyLedger {
         owner: &Owner,
         home: &Home,
         key: &AcquireKey,
-    ) -> Result<Option<Lease>, LedgerError> {
+    ) -> Result<Option<Arc<Lease>>, LedgerError> {
         self.before_read().await?;
         self.inner.find_key(owner, home, key).await
     }
 
-    async fn find_pinned(&self, place: &HomeAndSandbox) -> Result<Vec<Lease>, LedgerError> {
+    async fn find_pinned(&self, place: &HomeAndSandbox) -> Result<Vec<Arc<Lease>>, LedgerError> {
         self.before_read().await?;
         self.inner.find_pinned(place).await
     }
@@ -331,12 +331,12 @@ impl Ledger for FaultyLedger {
         &self,
         home: &Home,
         name: &SandboxName,
-    ) -> Result<Option<Lease>, LedgerError> {
+    ) -> Result<Option<Arc<Lease>>, LedgerError> {
         self.before_read().await?;
         self.inner.find_attempt(home, name).await
     }
 
-    async fn list(&self, filter: &LeaseFilter) -> Result<Vec<Lease>, LedgerError> {
+    async fn list(&self, filter: &LeaseFilter) -> Result<Vec<Arc<Lease>>, LedgerError> {
         self.before_read().await?;
         self.inner.list(filter).await
     }
@@ -346,7 +346,7 @@ impl Ledger for FaultyLedger {
         self.inner.homes().await
     }
 
-    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Lease>, LedgerError> {
+    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Arc<Lease>>, LedgerError> {
         self.before_read().await?;
         self.inner.due(now, limit).await
     }
@@ -383,7 +383,7 @@ impl Ledger for FaultyLedger {
         self.inner.nodes().await
     }
 
-    async fn rows_of_node(&self, node: &NodeId) -> Result<Vec<Lease>, LedgerError> {
+    async fn rows_of_node(&self, node: &NodeId) -> Result<Vec<Arc<Lease>>, LedgerError> {
         self.before_read().await?;
         self.inner.rows_of_node(node).await
     }

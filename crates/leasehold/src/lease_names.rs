@@ -1,5 +1,7 @@
 //! From what a person writes to the lease that is meant: an id, or the beginning of exactly one.
 
+use std::sync::Arc;
+
 use leasehold_core::{Lease, LeaseId};
 use leasehold_ports::{LeaseFilter, Ledger, LedgerError};
 
@@ -19,11 +21,11 @@ pub(crate) async fn find_id(ledger: &dyn Ledger, text: &str) -> Result<LeaseId, 
     {
         return Ok(id);
     }
-    Ok(find(ledger, text).await?.id)
+    Ok(find(ledger, text).await?.id.clone())
 }
 
 /// Finds the lease, open or closed, that `text` names. An id in full is never a prefix of another.
-pub(crate) async fn find(ledger: &dyn Ledger, text: &str) -> Result<Lease, Failure> {
+pub(crate) async fn find(ledger: &dyn Ledger, text: &str) -> Result<Arc<Lease>, Failure> {
     if let Ok(id) = LeaseId::new(text)
         && let Some(lease) = ledger.get(&id).await?
     {
@@ -48,7 +50,7 @@ pub(crate) async fn find(ledger: &dyn Ledger, text: &str) -> Result<Lease, Failu
             let candidates: Vec<(LeaseId, String)> = found
                 .into_iter()
                 .take(CANDIDATES)
-                .map(|lease| (lease.id, lease.state.to_string()))
+                .map(|lease| (lease.id.clone(), lease.state.to_string()))
                 .collect();
             Err(failure::ambiguous(text, &candidates, count > CANDIDATES))
         }

@@ -103,7 +103,7 @@ fn b2_an_expiry_that_was_read_before_a_renewal_and_written_after_it_writes_nothi
         let report = pass.await.unwrap().unwrap();
 
         assert_eq!(report.worked_on, []);
-        assert_eq!(scene.row(&lease.id).await, renewed);
+        assert_eq!(scene.row(&lease.id).await, *renewed);
         assert_eq!(scene.home().sent(Operation::Destroy), 0);
     });
 }

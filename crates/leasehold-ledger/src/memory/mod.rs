@@ -120,8 +120,8 @@ impl Ledger for MemoryLedger {
         tables.commit(writes, self.time.now())
     }
 
-    async fn get(&self, lease: &LeaseId) -> Result<Option<Lease>, LedgerError> {
-        Ok(self.tables().leases.get(lease).map(|row| Lease::clone(row)))
+    async fn get(&self, lease: &LeaseId) -> Result<Option<Arc<Lease>>, LedgerError> {
+        Ok(self.tables().leases.get(lease).cloned())
     }
 
     async fn find_key(
@@ -129,11 +129,11 @@ impl Ledger for MemoryLedger {
         owner: &Owner,
         home: &Home,
         key: &AcquireKey,
-    ) -> Result<Option<Lease>, LedgerError> {
+    ) -> Result<Option<Arc<Lease>>, LedgerError> {
         Ok(self.tables().find_key(owner, home, key))
     }
 
-    async fn find_pinned(&self, place: &HomeAndSandbox) -> Result<Vec<Lease>, LedgerError> {
+    async fn find_pinned(&self, place: &HomeAndSandbox) -> Result<Vec<Arc<Lease>>, LedgerError> {
         Ok(self.tables().find_pinned(place))
     }
 
@@ -141,11 +141,11 @@ impl Ledger for MemoryLedger {
         &self,
         home: &Home,
         name: &SandboxName,
-    ) -> Result<Option<Lease>, LedgerError> {
+    ) -> Result<Option<Arc<Lease>>, LedgerError> {
         Ok(self.tables().find_attempt(home, name))
     }
 
-    async fn list(&self, filter: &LeaseFilter) -> Result<Vec<Lease>, LedgerError> {
+    async fn list(&self, filter: &LeaseFilter) -> Result<Vec<Arc<Lease>>, LedgerError> {
         Ok(self.tables().list(filter))
     }
 
@@ -153,7 +153,7 @@ impl Ledger for MemoryLedger {
         Ok(self.tables().open_by_home.keys().cloned().collect())
     }
 
-    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Lease>, LedgerError> {
+    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Arc<Lease>>, LedgerError> {
         Ok(self.tables().due(now, limit))
     }
 
@@ -189,7 +189,7 @@ impl Ledger for MemoryLedger {
         Ok(self.tables().nodes.values().cloned().collect())
     }
 
-    async fn rows_of_node(&self, node: &NodeId) -> Result<Vec<Lease>, LedgerError> {
+    async fn rows_of_node(&self, node: &NodeId) -> Result<Vec<Arc<Lease>>, LedgerError> {
         Ok(self.tables().rows_of_node(node))
     }
 

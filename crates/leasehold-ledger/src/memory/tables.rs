@@ -189,31 +189,32 @@ impl Tables {
         }
     }
 
-    fn rows(&self, leases: &BTreeSet<LeaseId>) -> Vec<Lease> {
-        leases
-            .iter()
-            .filter_map(|lease| self.leases.get(lease))
-            .map(|row| Lease::clone(row))
-            .collect()
+    fn rows(&self, leases: &BTreeSet<LeaseId>) -> Vec<Arc<Lease>> {
+        leases.iter().filter_map(|lease| self.leases.get(lease)).cloned().collect()
     }
 
-    pub(super) fn find_key(&self, owner: &Owner, home: &Home, key: &AcquireKey) -> Option<Lease> {
+    pub(super) fn find_key(
+        &self,
+        owner: &Owner,
+        home: &Home,
+        key: &AcquireKey,
+    ) -> Option<Arc<Lease>> {
         let lease = self.keys.get(&(owner.clone(), home.clone(), key.clone()))?;
-        self.leases.get(lease).map(|row| Lease::clone(row))
+        self.leases.get(lease).cloned()
     }
 
-    pub(super) fn find_pinned(&self, place: &HomeAndSandbox) -> Vec<Lease> {
+    pub(super) fn find_pinned(&self, place: &HomeAndSandbox) -> Vec<Arc<Lease>> {
         let mut rows = self.pin_history.get(place).map(|ids| self.rows(ids)).unwrap_or_default();
         rows.sort_by_key(|row| !row.is_open());
         rows
     }
 
-    pub(super) fn find_attempt(&self, home: &Home, name: &SandboxName) -> Option<Lease> {
+    pub(super) fn find_attempt(&self, home: &Home, name: &SandboxName) -> Option<Arc<Lease>> {
         let rows = self.rows(self.attempts.get(&(home.clone(), name.clone()))?);
         filter::answers_for_attempt(rows, name)
     }
 
-    pub(super) fn list(&self, filter: &LeaseFilter) -> Vec<Lease> {
+    pub(super) fn list(&self, filter: &LeaseFilter) -> Vec<Arc<Lease>> {
         let states = filter::states(filter);
         let prefix = filter.id_prefix.as_deref().unwrap_or_default();
         let after = match &filter.after {
@@ -228,17 +229,17 @@ impl Tables {
             .filter(|row| states.contains(&row.state))
             .filter(|row| filter.owner.as_ref().is_none_or(|owner| owner == &row.owner))
             .take(filter::page_size(filter))
-            .map(|row| Lease::clone(row))
+            .cloned()
             .collect()
     }
 
-    pub(super) fn due(&self, now: Timestamp, limit: u32) -> Vec<Lease> {
+    pub(super) fn due(&self, now: Timestamp, limit: u32) -> Vec<Arc<Lease>> {
         self.due
             .iter()
             .take_while(|(at, _)| *at <= now)
             .filter_map(|(_, lease)| self.leases.get(lease))
             .take(usize::try_from(limit).unwrap_or(usize::MAX))
-            .map(|row| Lease::clone(row))
+            .cloned()
             .collect()
     }
 
@@ -252,13 +253,13 @@ impl Tables {
         }
     }
 
-    pub(super) fn rows_of_node(&self, node: &NodeId) -> Vec<Lease> {
+    pub(super) fn rows_of_node(&self, node: &NodeId) -> Vec<Arc<Lease>> {
         self.rows_of_nodes.get(node).map(|ids| self.rows(ids)).unwrap_or_default()
     }
 
     pub(super) fn remove_node(&mut self, node: &NodeId) -> Result<(), LedgerError> {
         if let Some(row) = self.rows_of_node(node).into_iter().next() {
-            return Err(LedgerError::Conflict { lease: row.id });
+            return Err(LedgerError::Conflict { lease: row.id.clone() });
         }
         self.nodes.remove(node);
         Ok(())

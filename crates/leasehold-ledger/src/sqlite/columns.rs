@@ -1,5 +1,6 @@
 //! The columns of a row: what is taken from a lease, and how a stored row becomes a lease again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{Kind, Lease, State, Timestamp};
@@ -23,7 +24,7 @@ impl From<Damage> for LedgerError {
 }
 
 /// The lease of a row, or what is wrong with the row. The outer error is SQLite's.
-pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Result<Lease, Damage>> {
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Result<Arc<Lease>, Damage>> {
     let id = row.get_ref(0)?.as_str().unwrap_or("(an id that is no text)");
     let version = row.get_ref(1)?.as_i64().unwrap_or(-1);
     let stated = row.get_ref(2)?.as_str().unwrap_or_default();
@@ -45,7 +46,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Result<Lease, Damage>> {
     if let Err(inconsistency) = lease.check() {
         return damage(inconsistency.rule.to_owned());
     }
-    Ok(Ok(lease))
+    Ok(Ok(Arc::new(lease)))
 }
 
 /// The nodes of an open row, each once, in order: compared to see whether they have changed.

@@ -171,7 +171,7 @@ impl Ledger for SqliteLedger {
         self.writer.commit(entries).await
     }
 
-    async fn get(&self, lease: &LeaseId) -> Result<Option<Lease>, LedgerError> {
+    async fn get(&self, lease: &LeaseId) -> Result<Option<Arc<Lease>>, LedgerError> {
         let lease = lease.clone();
         self.readers.read(move |connection| queries::get(connection, &lease)).await
     }
@@ -181,14 +181,14 @@ impl Ledger for SqliteLedger {
         owner: &Owner,
         home: &Home,
         key: &AcquireKey,
-    ) -> Result<Option<Lease>, LedgerError> {
+    ) -> Result<Option<Arc<Lease>>, LedgerError> {
         let (owner, home, key) = (owner.clone(), home.clone(), key.clone());
         self.readers
             .read(move |connection| queries::find_key(connection, &owner, &home, &key))
             .await
     }
 
-    async fn find_pinned(&self, place: &HomeAndSandbox) -> Result<Vec<Lease>, LedgerError> {
+    async fn find_pinned(&self, place: &HomeAndSandbox) -> Result<Vec<Arc<Lease>>, LedgerError> {
         let place = place.clone();
         self.readers.read(move |connection| queries::find_pinned(connection, &place)).await
     }
@@ -197,12 +197,12 @@ impl Ledger for SqliteLedger {
         &self,
         home: &Home,
         name: &SandboxName,
-    ) -> Result<Option<Lease>, LedgerError> {
+    ) -> Result<Option<Arc<Lease>>, LedgerError> {
         let (home, name) = (home.clone(), name.clone());
         self.readers.read(move |connection| queries::find_attempt(connection, &home, &name)).await
     }
 
-    async fn list(&self, filter: &LeaseFilter) -> Result<Vec<Lease>, LedgerError> {
+    async fn list(&self, filter: &LeaseFilter) -> Result<Vec<Arc<Lease>>, LedgerError> {
         let filter = filter.clone();
         self.readers.read(move |connection| queries::list(connection, &filter)).await
     }
@@ -211,7 +211,7 @@ impl Ledger for SqliteLedger {
         self.readers.read(queries::homes).await
     }
 
-    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Lease>, LedgerError> {
+    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Arc<Lease>>, LedgerError> {
         self.readers.read(move |connection| queries::due(connection, now, limit)).await
     }
 
@@ -287,7 +287,7 @@ impl Ledger for SqliteLedger {
             .await
     }
 
-    async fn rows_of_node(&self, node: &NodeId) -> Result<Vec<Lease>, LedgerError> {
+    async fn rows_of_node(&self, node: &NodeId) -> Result<Vec<Arc<Lease>>, LedgerError> {
         let node = node.clone();
         self.readers.read(move |connection| queries::rows_of_node(connection, &node)).await
     }

@@ -4,6 +4,8 @@
 //! ledger in a year. A row that is damaged is left out of pages, and so is not in anybody's way;
 //! searches that decide about life and death report it instead.
 
+use std::sync::Arc;
+
 use leasehold_core::{
     AcquireKey, Home, Lease, LeaseId, NodeId, Owner, SandboxName, State, Timestamp,
 };
@@ -28,7 +30,7 @@ fn readable(
     connection: &Connection,
     sql: &str,
     parameters: impl Params,
-    mut take: impl FnMut(Lease) -> bool,
+    mut take: impl FnMut(Arc<Lease>) -> bool,
 ) -> Result<(), LedgerError> {
     let mut statement = prepare(connection, sql)?;
     let mut rows = statement.query(parameters).map_err(storage)?;
@@ -47,7 +49,7 @@ fn all(
     connection: &Connection,
     sql: &str,
     parameters: impl Params,
-) -> Result<Vec<Lease>, LedgerError> {
+) -> Result<Vec<Arc<Lease>>, LedgerError> {
     let mut statement = prepare(connection, sql)?;
     let mut rows = statement.query(parameters).map_err(storage)?;
     let mut found = Vec::new();
@@ -66,7 +68,10 @@ fn text_of(home: &Home) -> Result<String, LedgerError> {
 
 pub(super) const GET: &str = "WHERE id = ?1";
 
-pub(super) fn get(connection: &Connection, lease: &LeaseId) -> Result<Option<Lease>, LedgerError> {
+pub(super) fn get(
+    connection: &Connection,
+    lease: &LeaseId,
+) -> Result<Option<Arc<Lease>>, LedgerError> {
     let sql = format!("SELECT {READ} FROM leases {GET}");
     Ok(all(connection, &sql, [lease.as_str()])?.pop())
 }
@@ -80,7 +85,7 @@ pub(super) fn find_key(
     owner: &Owner,
     home: &Home,
     key: &AcquireKey,
-) -> Result<Option<Lease>, LedgerError> {
+) -> Result<Option<Arc<Lease>>, LedgerError> {
     let sql = format!("SELECT {READ} FROM leases {FIND_KEY}");
     let parameters = params![key.as_str(), owner.company(), owner.environment(), text_of(home)?];
     Ok(all(connection, &sql, parameters)?.pop())
@@ -92,7 +97,7 @@ pub(super) const FIND_PINNED: &str = "WHERE lease IN (SELECT lease FROM pins WHE
 pub(super) fn find_pinned(
     connection: &Connection,
     place: &HomeAndSandbox,
-) -> Result<Vec<Lease>, LedgerError> {
+) -> Result<Vec<Arc<Lease>>, LedgerError> {
     let sql = format!("SELECT {READ} FROM leases {FIND_PINNED}");
     all(connection, &sql, params![place.sandbox.as_str(), text_of(&place.home)?])
 }
@@ -104,7 +109,7 @@ pub(super) fn find_attempt(
     connection: &Connection,
     home: &Home,
     name: &SandboxName,
-) -> Result<Option<Lease>, LedgerError> {
+) -> Result<Option<Arc<Lease>>, LedgerError> {
     let sql = format!("SELECT {READ} FROM leases {FIND_ATTEMPT}");
     let rows = all(connection, &sql, params![name.as_str(), text_of(home)?])?;
     Ok(filter::answers_for_attempt(rows, name))
@@ -124,7 +129,7 @@ pub(super) const RANGE: &str = "AND id > ?1 AND id >= ?2 AND id < ?3 ORDER BY id
 pub(super) fn list(
     connection: &Connection,
     filter: &LeaseFilter,
-) -> Result<Vec<Lease>, LedgerError> {
+) -> Result<Vec<Arc<Lease>>, LedgerError> {
     let states = filter::states(filter);
     let size = filter::page_size(filter);
     let after = filter.after.as_ref().map_or("", LeaseId::as_str);
@@ -132,7 +137,7 @@ pub(super) fn list(
     let beyond = format!("{prefix}{}", char::MAX);
     let closed = states.contains(&State::Closed);
     let mut page = Vec::new();
-    let fill = |lease: Lease| {
+    let fill = |lease: Arc<Lease>| {
         if states.contains(&lease.state) {
             page.push(lease);
         }
@@ -189,7 +194,7 @@ pub(super) fn due(
     connection: &Connection,
     now: Timestamp,
     limit: u32,
-) -> Result<Vec<Lease>, LedgerError> {
+) -> Result<Vec<Arc<Lease>>, LedgerError> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut page = Vec::new();
     if limit > 0 {
@@ -219,7 +224,7 @@ pub(super) const ROWS_OF_NODE: &str =
 pub(super) fn rows_of_node(
     connection: &Connection,
     node: &NodeId,
-) -> Result<Vec<Lease>, LedgerError> {
+) -> Result<Vec<Arc<Lease>>, LedgerError> {
     let sql = format!("SELECT {READ} FROM leases {ROWS_OF_NODE}");
     let mut found = Vec::new();
     readable(connection, &sql, [node.as_str()], |lease| {

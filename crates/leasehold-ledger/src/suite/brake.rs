@@ -29,7 +29,7 @@ pub async fn five_removals_that_nobody_asked_for_pass_and_the_sixth_does_not(
 
     let refused = refusal(&*ledger, update(&destroying(&rows[5], BRAKED))).await;
     assert!(matches!(refused, LedgerError::Braked { recent: 5 }), "{refused}");
-    assert_eq!(ledger.get(&rows[5].id).await.unwrap().as_ref(), Some(&rows[5]));
+    assert_eq!(ledger.get(&rows[5].id).await.unwrap().as_deref(), Some(&rows[5]));
     assert!(ledger.brake().await.unwrap().on);
 
     // Other processes see it too.

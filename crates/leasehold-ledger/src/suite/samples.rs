@@ -160,7 +160,7 @@ pub fn insert(row: &Lease) -> Write {
 
 pub fn insert_within(row: &Lease, limits: Option<Limits>) -> Write {
     Write::Insert {
-        lease: Box::new(row.clone()),
+        lease: Arc::new(row.clone()),
         events: vec![EventKind::Requested],
         actor: "owner".to_owned(),
         limits,
@@ -172,11 +172,11 @@ pub fn update(row: &Lease) -> Write {
 }
 
 pub fn update_noting(row: &Lease, events: Vec<EventKind>) -> Write {
-    Write::Update { lease: Box::new(row.clone()), events, actor: "keeper".to_owned() }
+    Write::Update { lease: Arc::new(row.clone()), events, actor: "keeper".to_owned() }
 }
 
 pub fn insert_debt(row: &Lease) -> Write {
-    Write::InsertDebt { lease: Box::new(row.clone()), actor: "keeper".to_owned() }
+    Write::InsertDebt { lease: Arc::new(row.clone()), actor: "keeper".to_owned() }
 }
 
 /// Writes the row as a new one.
@@ -195,6 +195,6 @@ pub async fn refusal(ledger: &dyn Ledger, write: Write) -> LedgerError {
 }
 
 /// The ids of rows, for comparing.
-pub fn ids(rows: &[Lease]) -> Vec<&str> {
+pub fn ids(rows: &[Arc<Lease>]) -> Vec<&str> {
     rows.iter().map(|row| row.id.as_str()).collect()
 }

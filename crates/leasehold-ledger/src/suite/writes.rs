@@ -13,11 +13,11 @@ pub async fn a_row_is_read_as_it_was_written(subject: &dyn Subject) {
     let (ledger, _) = opened(subject);
     let row = keyed(active("ls_a"), "key");
     store(&*ledger, &row).await;
-    assert_eq!(ledger.get(&row.id).await.unwrap(), Some(row.clone()));
+    assert_eq!(ledger.get(&row.id).await.unwrap().as_deref(), Some(&row));
     assert_eq!(ledger.get(&id("ls_none")).await.unwrap(), None);
 
     let (other, _) = opened(subject);
-    assert_eq!(other.get(&row.id).await.unwrap(), Some(row));
+    assert_eq!(other.get(&row.id).await.unwrap().as_deref(), Some(&row));
 }
 
 pub async fn of_fifty_writers_of_one_version_one_wins(subject: &dyn Subject) {
@@ -42,7 +42,7 @@ pub async fn of_fifty_writers_of_one_version_one_wins(subject: &dyn Subject) {
         }
     }
     assert_eq!(winners.len(), 1);
-    assert_eq!(ledger.get(&row.id).await.unwrap(), winners.pop());
+    assert_eq!(ledger.get(&row.id).await.unwrap().as_deref(), winners.last());
 }
 
 pub async fn a_write_follows_the_stored_version(subject: &dyn Subject) {
@@ -55,7 +55,7 @@ pub async fn a_write_follows_the_stored_version(subject: &dyn Subject) {
         let refused = refusal(&*ledger, update(&stale)).await;
         assert!(matches!(&refused, LedgerError::Conflict { lease } if *lease == stale.id));
     }
-    assert_eq!(ledger.get(&row.id).await.unwrap(), Some(row));
+    assert_eq!(ledger.get(&row.id).await.unwrap().as_deref(), Some(&row));
 }
 
 pub async fn a_new_row_has_a_new_id_and_the_first_version(subject: &dyn Subject) {
@@ -75,7 +75,7 @@ pub async fn a_row_that_breaks_a_rule_is_not_written(subject: &dyn Subject) {
     let unpinned = next(&row, |row| row.pin = None);
     let refused = refusal(&*ledger, update(&unpinned)).await;
     assert!(matches!(refused, LedgerError::Invalid { .. }), "{refused}");
-    assert_eq!(ledger.get(&row.id).await.unwrap(), Some(row));
+    assert_eq!(ledger.get(&row.id).await.unwrap().as_deref(), Some(&row));
 }
 
 pub async fn owner_home_and_key_of_a_row_never_change(subject: &dyn Subject) {
@@ -91,7 +91,7 @@ pub async fn owner_home_and_key_of_a_row_never_change(subject: &dyn Subject) {
         let refused = refusal(&*ledger, update(&changed)).await;
         assert!(matches!(refused, LedgerError::Invalid { .. }), "{refused}");
     }
-    assert_eq!(ledger.get(&row.id).await.unwrap(), Some(row));
+    assert_eq!(ledger.get(&row.id).await.unwrap().as_deref(), Some(&row));
 }
 
 pub async fn a_key_is_used_once_for_each_owner_and_home(subject: &dyn Subject) {
@@ -109,7 +109,7 @@ pub async fn a_key_is_used_once_for_each_owner_and_home(subject: &dyn Subject) {
     in_another_home.home = home("another");
     store(&*ledger, &in_another_home).await;
     let found = ledger.find_key(&first.owner, &first.home, &key("key")).await.unwrap();
-    assert_eq!(found.as_ref(), Some(&first));
+    assert_eq!(found.as_deref(), Some(&first));
     assert_eq!(ledger.find_key(&first.owner, &first.home, &key("new")).await.unwrap(), None);
 
     // The end of its lease does not free a key.
@@ -184,8 +184,8 @@ pub async fn a_debt_is_left_out_if_an_open_row_answers_for_its_sandbox(subject: 
         .await
         .unwrap();
     assert_eq!(ledger.get(&known.id).await.unwrap(), None);
-    assert_eq!(ledger.get(&unknown.id).await.unwrap(), Some(unknown));
-    assert_eq!(ledger.get(&holder.id).await.unwrap(), Some(touched));
+    assert_eq!(ledger.get(&unknown.id).await.unwrap().as_deref(), Some(&unknown));
+    assert_eq!(ledger.get(&holder.id).await.unwrap().as_deref(), Some(&touched));
 }
 
 pub async fn g7_a_quarantined_lease_counts_until_its_end_is_proved(subject: &dyn Subject) {
@@ -247,8 +247,8 @@ pub async fn a_commit_of_several_rows_is_all_or_nothing(subject: &dyn Subject) {
     let refused =
         ledger.commit(vec![update(&newer), insert(&three), update(&stale)]).await.unwrap_err();
     assert!(matches!(refused, LedgerError::Conflict { lease } if lease == two.id));
-    assert_eq!(ledger.get(&one.id).await.unwrap(), Some(one));
-    assert_eq!(ledger.get(&two.id).await.unwrap(), Some(two));
+    assert_eq!(ledger.get(&one.id).await.unwrap().as_deref(), Some(&one));
+    assert_eq!(ledger.get(&two.id).await.unwrap().as_deref(), Some(&two));
     assert_eq!(ledger.get(&three.id).await.unwrap(), None);
 }
 
@@ -278,15 +278,15 @@ pub async fn a_refused_commit_leaves_no_trace_in_any_index(subject: &dyn Subject
     ];
     ledger.commit(writes).await.unwrap_err();
 
-    assert_eq!(ledger.get(&row.id).await.unwrap(), Some(row.clone()));
+    assert_eq!(ledger.get(&row.id).await.unwrap().as_deref(), Some(&row));
     assert_eq!(ledger.find_key(&created.owner, &created.home, &key("key")).await.unwrap(), None);
     assert_eq!(ledger.find_attempt(&created.home, &name("attempt")).await.unwrap(), None);
     assert!(ledger.find_pinned(&place(&pinned)).await.unwrap().is_empty());
     assert!(ledger.find_pinned(&place(&moved)).await.unwrap().is_empty());
-    assert_eq!(ledger.find_pinned(&place(&row)).await.unwrap(), vec![row.clone()]);
+    assert_eq!(ledger.find_pinned(&place(&row)).await.unwrap(), [Arc::new(row.clone())]);
     assert!(ledger.rows_of_node(&node("holder")).await.unwrap().is_empty());
     assert_eq!(ledger.homes().await.unwrap(), vec![row.home.clone()]);
-    assert_eq!(ledger.list(&LeaseFilter::default()).await.unwrap(), vec![row.clone()]);
+    assert_eq!(ledger.list(&LeaseFilter::default()).await.unwrap(), [Arc::new(row.clone())]);
     assert_eq!(ledger.next_due().await.unwrap(), leasehold_core::due_at(&row));
     assert_eq!(ledger.events(&row.id, 0, 100).await.unwrap(), before);
     assert_eq!(ledger.brake().await.unwrap().recent, 0);
@@ -303,7 +303,7 @@ pub async fn an_attempt_is_found_by_its_name_wherever_it_moved(subject: &dyn Sub
     });
     replace(&*ledger, &first).await;
     let found = ledger.find_attempt(&row.home, &name("first")).await.unwrap();
-    assert_eq!(found.as_ref(), Some(&first));
+    assert_eq!(found.as_deref(), Some(&first));
 
     // Another attempt: the old one, still in doubt, moves to a debt of its own.
     let second = next(&first, |row| row.attempt = Some(attempt(2, "second")));

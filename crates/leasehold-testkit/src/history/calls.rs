@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Caller, Grant, LeaseId, Refusal, Spec, State};
+use leasehold_core::{Caller, Grant, Lease, LeaseId, Refusal, Spec, State};
 use leasehold_keeper::{
     AcquireRequest, CommandEvent, ExecuteRequest, Keeper, KeeperError, RecoveryScope,
 };
@@ -113,7 +113,7 @@ impl Call {
 /// What became of a call, in so far as the schedule and the checks need it.
 enum Answered {
     Done,
-    Told(Box<leasehold_core::Lease>),
+    Told(Arc<Lease>),
     Over,
 }
 
@@ -214,7 +214,7 @@ async fn one(
     match call {
         Call::Acquire { request, .. } => {
             let lease = Box::pin(keeper.acquire(AcquireRequest::clone(request))).await?;
-            Ok(Answered::Told(Box::new(lease)))
+            Ok(Answered::Told(lease))
         }
         Call::Execute { lease, script, patience } => {
             let caller = caller(lease);
@@ -235,7 +235,7 @@ async fn one(
         }
         Call::Resume { lease, delivered } => {
             let resumed = Box::pin(keeper.resume(&lease.id, &caller(lease), *delivered)).await?;
-            Ok(Answered::Told(Box::new(resumed)))
+            Ok(Answered::Told(resumed))
         }
         Call::Destroy { lease, with_grant } => {
             ends(&lease.id);

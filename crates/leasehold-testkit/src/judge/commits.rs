@@ -1,5 +1,7 @@
 //! What becomes durable, held against the truth of that instant.
 
+use std::sync::Arc;
+
 use leasehold_core::{Attention, DestroyReason, Ending, Lease, State as LeaseState, Timestamp};
 
 use super::executions::describe;
@@ -8,19 +10,19 @@ use crate::world::{GroundTruth, Origin};
 
 impl Judge {
     /// Rows were written at `now`, by the ledger's time.
-    pub fn committed(&self, truth: &GroundTruth, rows: Vec<Lease>, now: Timestamp) {
+    pub fn committed(&self, truth: &GroundTruth, rows: Vec<Arc<Lease>>, now: Timestamp) {
         let mut state = self.lock();
         for row in rows {
             self.row_written(&mut state, truth, row, now);
         }
     }
 
-    fn row_written(&self, state: &mut State, truth: &GroundTruth, row: Lease, now: Timestamp) {
+    fn row_written(&self, state: &mut State, truth: &GroundTruth, row: Arc<Lease>, now: Timestamp) {
         if self.journal.is_kept() {
             self.journal.note(format_args!("ledger {}", describe(&row)));
         }
         let before = state.rows.remove(&row.id);
-        let before = before.as_ref();
+        let before = before.as_deref();
         let was = before.map(|before| before.state);
         if row.state == LeaseState::Closed && was != Some(LeaseState::Closed) {
             self.closed(state, truth, &row);
@@ -157,7 +159,7 @@ impl Judge {
     /// One open row for each sandbox, and only sandboxes that keepers made.
     fn pinned(&self, state: &mut State, truth: &GroundTruth, row: &Lease) {
         let Some(pin) = &row.pin else { return };
-        let other = state.rows.values().find(|other| {
+        let other = state.leases().find(|other| {
             other.is_open() && other.pin.as_ref().is_some_and(|other| other.sandbox == pin.sandbox)
         });
         if let Some(other) = other {

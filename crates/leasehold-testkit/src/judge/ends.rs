@@ -10,7 +10,7 @@ impl Judge {
     /// Whether every open row is at rest: active or parked.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.lock().rows.values().all(is_at_rest)
+        self.lock().leases().all(is_at_rest)
     }
 
     /// After quiet: what exists is what active, parked and template rows name, and nothing else.
@@ -18,16 +18,13 @@ impl Judge {
         let mut state = self.lock();
         let state = &mut *state;
         let restless: Vec<String> =
-            state.rows.values().filter(|row| !is_at_rest(row)).map(describe).collect();
+            state.leases().filter(|row| !is_at_rest(row)).map(describe).collect();
         for row in restless {
             self.violated(state, Invariant::WayOut, format!("it never settles: {row}"));
         }
         for sandbox in truth.existing().filter(|sandbox| sandbox.origin == Origin::Keeper) {
-            let open = state
-                .rows
-                .values()
-                .filter(|row| row.is_open() && is_pinned_to(row, sandbox))
-                .count();
+            let open =
+                state.leases().filter(|row| row.is_open() && is_pinned_to(row, sandbox)).count();
             if open == 1 || (open == 0 && is_excused(state, sandbox)) {
                 continue;
             }
@@ -36,8 +33,7 @@ impl Judge {
             self.violated(state, Invariant::Conservation, report);
         }
         let gone: Vec<String> = state
-            .rows
-            .values()
+            .leases()
             .filter(|row| row.is_open() && row.pin.is_some())
             .filter(|row| !truth.existing().any(|sandbox| is_pinned_to(row, sandbox)))
             // Nobody has looked yet: the next use, or its deadline, will tell.
@@ -57,8 +53,7 @@ impl Judge {
         let mut state = self.lock();
         let state = &mut *state;
         let left: Vec<String> = state
-            .rows
-            .values()
+            .leases()
             .filter(|row| row.is_open() && row.kind != Kind::Template)
             .map(describe)
             .collect();
@@ -75,7 +70,7 @@ fn is_at_rest(row: &Lease) -> bool {
 /// Sandboxes that no open row need name: an operator gave them up, or a restore made the ledger
 /// forget them.
 fn is_excused(state: &State, sandbox: &crate::world::SimulatedSandbox) -> bool {
-    let forgotten = state.rows.values().any(|row| {
+    let forgotten = state.leases().any(|row| {
         let named = is_pinned_to(row, sandbox)
             || row.attempt.as_ref().is_some_and(|attempt| attempt.name == sandbox.name);
         let ending = row.receipt.as_ref().map(|receipt| receipt.ending);

@@ -42,7 +42,7 @@ impl Judge {
         }
         let is_named =
             |row: &&Lease| row.attempt.as_ref().is_some_and(|attempt| &attempt.name == name);
-        let named: Vec<&Lease> = state.rows.values().filter(is_named).collect();
+        let named: Vec<&Lease> = state.leases().filter(is_named).collect();
         if named.is_empty() {
             let report = format!("{} was made without a record of its name {name}", sandbox.id);
             self.violated(state, Invariant::Conservation, report);
@@ -87,15 +87,13 @@ impl Judge {
             );
             self.violated(state, Invariant::CleanHandOn, report);
         }
-        let parked = state
-            .rows
-            .values()
-            .any(|row| is_pinned_to(row, sandbox) && row.state == LeaseState::Parked);
+        let parked =
+            state.leases().any(|row| is_pinned_to(row, sandbox) && row.state == LeaseState::Parked);
         if parked && !state.restored {
             let report = format!("a command started in {}, which is parked: {label}", sandbox.id);
             self.violated(state, Invariant::CleanHandOn, report);
         }
-        let recorded = state.rows.values().any(|row| {
+        let recorded = state.leases().any(|row| {
             is_pinned_to(row, sandbox)
                 && (row.cleanliness != leasehold_core::Cleanliness::Clean || !row.is_open())
         });
@@ -113,8 +111,7 @@ impl Judge {
         }
         let pin = pin_of(sandbox);
         let in_use = state
-            .rows
-            .values()
+            .leases()
             .find(|row| {
                 is_pinned_to(row, sandbox)
                     && !matches!(row.state, LeaseState::Destroying | LeaseState::Closed)

@@ -77,13 +77,13 @@ impl fmt::Display for Violation {
 /// A copy of the record as the judge holds it, to go with a copy of a ledger.
 #[derive(Clone, Debug)]
 pub struct JudgeSnapshot {
-    rows: BTreeMap<LeaseId, Lease>,
+    rows: BTreeMap<LeaseId, Arc<Lease>>,
 }
 
 #[derive(Default)]
 struct State {
     /// The durable record.
-    rows: BTreeMap<LeaseId, Lease>,
+    rows: BTreeMap<LeaseId, Arc<Lease>>,
     /// Sandboxes whose removal was decided since the last restore.
     condemned: BTreeSet<Pin>,
     /// Those whose removal was decided under a record that a restore has undone since.
@@ -103,6 +103,12 @@ struct State {
     said_not_started: BTreeSet<String>,
     restored: bool,
     violations: Vec<Violation>,
+}
+
+impl State {
+    fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.rows.values().map(Arc::as_ref)
+    }
 }
 
 /// The judge of one run.
@@ -180,12 +186,12 @@ impl Judge {
     pub fn restore(&self, snapshot: &JudgeSnapshot) {
         let mut state = self.lock();
         let lost = std::mem::replace(&mut state.rows, snapshot.rows.clone());
-        let names = lost.into_values().filter_map(|row| row.attempt.map(|attempt| attempt.name));
+        let names = lost.into_values().filter_map(|row| Some(row.attempt.as_ref()?.name.clone()));
         state.names_before_restore.extend(names);
         let condemned = std::mem::take(&mut state.condemned);
         state.condemned_before_restore.extend(condemned);
         let rows: Vec<Pin> =
-            state.rows.values().filter(|row| is_condemned(row)).filter_map(pin).collect();
+            state.leases().filter(|row| is_condemned(row)).filter_map(pin).collect();
         state.condemned.extend(rows);
         state.grants.clear();
         state.restored = true;
@@ -194,7 +200,7 @@ impl Judge {
 
     /// The durable row.
     #[must_use]
-    pub fn row(&self, lease: &LeaseId) -> Option<Lease> {
+    pub fn row(&self, lease: &LeaseId) -> Option<Arc<Lease>> {
         self.lock().rows.get(lease).cloned()
     }
 

@@ -34,7 +34,7 @@ pub(crate) async fn run(
     let caller = arguments.lease.caller(&installation.configuration.owner);
     let mut signals = StopSignals::catch()?;
     let keeper = installation.keeper().await?;
-    let lease = lease_names::find(keeper.ledger(), &arguments.lease.lease).await?.id;
+    let lease = lease_names::find(keeper.ledger(), &arguments.lease.lease).await?.id.clone();
     let (started, asked) = signals.after(keeper.execute(&lease, &caller, request)).await;
     let relayed = match (started, asked) {
         (Err(error), _) => Err(error.into()),

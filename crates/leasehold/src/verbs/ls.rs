@@ -1,5 +1,7 @@
 //! `leasehold ls`: leases, and what needs a person.
 
+use std::sync::Arc;
+
 use clap::Args;
 use leasehold_core::{Lease, LeaseId, Owner, Timestamp};
 use leasehold_ports::{LeaseFilter, Ledger, LedgerMode};
@@ -58,13 +60,16 @@ pub(crate) async fn run(
         };
         return show_attention(&leases, &notices, now, installation);
     }
-    let views: Vec<LeaseView> = leases.iter().map(LeaseView::of).collect();
+    let views: Vec<LeaseView> = leases.iter().map(|lease| LeaseView::of(lease)).collect();
     installation.output.result(&json!({ "leases": views }), || as_table(&leases, now))?;
     Ok(ExitCode::DONE)
 }
 
-async fn read_all(ledger: &dyn Ledger, arguments: &LsArguments) -> Result<Vec<Lease>, Failure> {
-    let mut leases: Vec<Lease> = Vec::new();
+async fn read_all(
+    ledger: &dyn Ledger,
+    arguments: &LsArguments,
+) -> Result<Vec<Arc<Lease>>, Failure> {
+    let mut leases: Vec<Arc<Lease>> = Vec::new();
     let mut after: Option<LeaseId> = None;
     loop {
         let filter = LeaseFilter {
@@ -87,7 +92,7 @@ async fn read_all(ledger: &dyn Ledger, arguments: &LsArguments) -> Result<Vec<Le
     Ok(leases)
 }
 
-fn as_table(leases: &[Lease], now: Timestamp) -> String {
+fn as_table(leases: &[Arc<Lease>], now: Timestamp) -> String {
     if leases.is_empty() {
         return "no leases\n".to_owned();
     }
@@ -111,12 +116,12 @@ fn as_table(leases: &[Lease], now: Timestamp) -> String {
 }
 
 fn show_attention(
-    leases: &[Lease],
+    leases: &[Arc<Lease>],
     notices: &[LedgerNotice],
     now: Timestamp,
     installation: &Installation,
 ) -> Result<ExitCode, Failure> {
-    let waiting: Vec<(&Lease, Vec<String>)> = leases
+    let waiting: Vec<(&Arc<Lease>, Vec<String>)> = leases
         .iter()
         .map(|lease| (lease, reasons_to_look(lease, now)))
         .filter(|(_, reasons)| !reasons.is_empty())

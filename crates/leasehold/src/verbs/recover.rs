@@ -1,6 +1,7 @@
 //! `leasehold recover`: what is due is done.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use clap::Args;
 use leasehold_core::{Lease, LeaseId};
@@ -104,7 +105,7 @@ async fn dry_run(installation: &Installation) -> Result<ExitCode, Failure> {
         Some(ledger) => due(&*ledger, installation.configuration.settings.page).await?,
         None => Vec::new(),
     };
-    let views: Vec<LeaseView> = due.iter().map(LeaseView::of).collect();
+    let views: Vec<LeaseView> = due.iter().map(|lease| LeaseView::of(lease)).collect();
     installation.output.result(&json!({ "due": views }), || {
         if due.is_empty() {
             return "nothing is due\n".to_owned();
@@ -120,8 +121,8 @@ async fn dry_run(installation: &Installation) -> Result<ExitCode, Failure> {
 }
 
 /// Rows that are due, and rows that dead processes left.
-async fn due(ledger: &dyn Ledger, page: u32) -> Result<Vec<Lease>, Failure> {
-    let mut due: BTreeMap<LeaseId, Lease> = BTreeMap::new();
+async fn due(ledger: &dyn Ledger, page: u32) -> Result<Vec<Arc<Lease>>, Failure> {
+    let mut due: BTreeMap<LeaseId, Arc<Lease>> = BTreeMap::new();
     for row in ledger.due(ledger.now(), page).await? {
         due.insert(row.id.clone(), row);
     }

@@ -107,7 +107,7 @@ impl Ledger for StoppableLedger {
         self.inner.mode().await
     }
 
-    async fn get(&self, lease: &LeaseId) -> Result<Option<Lease>, LedgerError> {
+    async fn get(&self, lease: &LeaseId) -> Result<Option<Arc<Lease>>, LedgerError> {
         let truth = self.inner.get(lease).await?;
         Ok(self.behind().row(lease, truth))
     }
@@ -117,12 +117,12 @@ impl Ledger for StoppableLedger {
         owner: &Owner,
         home: &Home,
         key: &AcquireKey,
-    ) -> Result<Option<Lease>, LedgerError> {
+    ) -> Result<Option<Arc<Lease>>, LedgerError> {
         let truth = self.inner.find_key(owner, home, key).await?;
         Ok(self.behind().key(key, truth))
     }
 
-    async fn find_pinned(&self, place: &HomeAndSandbox) -> Result<Vec<Lease>, LedgerError> {
+    async fn find_pinned(&self, place: &HomeAndSandbox) -> Result<Vec<Arc<Lease>>, LedgerError> {
         self.inner.find_pinned(place).await
     }
 
@@ -130,11 +130,11 @@ impl Ledger for StoppableLedger {
         &self,
         home: &Home,
         name: &SandboxName,
-    ) -> Result<Option<Lease>, LedgerError> {
+    ) -> Result<Option<Arc<Lease>>, LedgerError> {
         self.inner.find_attempt(home, name).await
     }
 
-    async fn list(&self, filter: &LeaseFilter) -> Result<Vec<Lease>, LedgerError> {
+    async fn list(&self, filter: &LeaseFilter) -> Result<Vec<Arc<Lease>>, LedgerError> {
         self.inner.list(filter).await
     }
 
@@ -142,7 +142,7 @@ impl Ledger for StoppableLedger {
         self.inner.homes().await
     }
 
-    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Lease>, LedgerError> {
+    async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Arc<Lease>>, LedgerError> {
         self.inner.due(now, limit).await
     }
 
@@ -175,7 +175,7 @@ impl Ledger for StoppableLedger {
         self.inner.nodes().await
     }
 
-    async fn rows_of_node(&self, node: &NodeId) -> Result<Vec<Lease>, LedgerError> {
+    async fn rows_of_node(&self, node: &NodeId) -> Result<Vec<Arc<Lease>>, LedgerError> {
         self.inner.rows_of_node(node).await
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct TestNode {
 impl TestNode {
     /// [`Keeper::acquire`].
     pub(crate) async fn acquire(&self, request: AcquireRequest) -> Result<Lease, KeeperError> {
-        self.keeper.acquire(request).await
+        self.keeper.acquire(request).await.map(Arc::unwrap_or_clone)
     }
 
     /// [`Keeper::park`], and the row if it was kept.
@@ -38,14 +38,14 @@ impl TestNode {
     /// If it was removed.
     pub(crate) async fn park(&self, lease: &Lease, caller: &Caller) -> Result<Lease, KeeperError> {
         match self.keeper.park(&lease.id, caller).await? {
-            Parked::Kept(row) => Ok(*row),
+            Parked::Kept(row) => Ok(Arc::unwrap_or_clone(row)),
             Parked::Removed(receipt) => panic!("{} was not kept: {receipt:?}", lease.id),
         }
     }
 
     /// [`Keeper::resume`], with an answer that counts as delivered.
     pub(crate) async fn resume(&self, lease: &Lease, by: &Caller) -> Result<Lease, KeeperError> {
-        self.keeper.resume(&lease.id, by, true).await
+        self.keeper.resume(&lease.id, by, true).await.map(Arc::unwrap_or_clone)
     }
 
     /// [`Keeper::destroy`]. The judge hears of it if the caller may ask.

@@ -321,13 +321,14 @@ impl Scene {
     /// If there is none.
     pub(crate) async fn row(&self, lease: &LeaseId) -> Lease {
         let row = self.stage.memory.get(lease).await.expect("a ledger that can be read");
-        row.unwrap_or_else(|| panic!("there is no row {lease}"))
+        row.map(Arc::unwrap_or_clone).unwrap_or_else(|| panic!("there is no row {lease}"))
     }
 
     /// Every row, open or closed.
     pub(crate) async fn all_rows(&self) -> Vec<Lease> {
         let filter = LeaseFilter { closed: true, limit: u32::MAX, ..LeaseFilter::default() };
-        self.stage.memory.list(&filter).await.expect("a ledger that can be read")
+        let rows = self.stage.memory.list(&filter).await.expect("a ledger that can be read");
+        rows.into_iter().map(Arc::unwrap_or_clone).collect()
     }
 
     /// Every open row.
