@@ -38,7 +38,7 @@ impl VirtualTime {
     /// Microseconds since the run began.
     #[must_use]
     pub fn micros(&self) -> u64 {
-        self.shared.lock().now
+        self.shared.now()
     }
 
     /// The time since the run began.
@@ -140,7 +140,7 @@ impl fmt::Debug for Sleep {
 impl Sleep {
     fn new(shared: Arc<Shared>, duration: Duration) -> Self {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        let deadline = shared.lock().now.saturating_add(micros);
+        let deadline = shared.now().saturating_add(micros);
         Self { shared, deadline, timer: None }
     }
 }
@@ -154,17 +154,12 @@ impl Future for Sleep {
         match this.timer {
             // A wait of no time is a wait for everybody who is ready now.
             None => {
-                let deadline = this.deadline.max(shared.now);
+                let deadline = this.deadline.max(this.shared.now());
                 this.timer = Some(shared.timers.set(deadline, context.waker().clone()));
                 Poll::Pending
             }
-            Some(key) => {
-                if shared.timers.is_waiting(key) {
-                    shared.timers.rearm(key, context.waker());
-                    return Poll::Pending;
-                }
-                Poll::Ready(())
-            }
+            Some(key) if shared.timers.rearm(key, context.waker()) => Poll::Pending,
+            Some(_) => Poll::Ready(()),
         }
     }
 }

@@ -12,7 +12,7 @@ mod timers;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -85,18 +85,23 @@ enum Request {
 /// What tasks, timers and the executor share. One lock: there is one thread, so it never waits.
 #[derive(Default)]
 struct Shared {
+    /// In microseconds. Beside the lock: everybody asks for it all the time.
+    now: AtomicU64,
     state: Mutex<SharedState>,
 }
 
 #[derive(Default)]
 struct SharedState {
-    now: u64,
     ready: Vec<TaskKey>,
     requests: Vec<Request>,
     timers: Timers,
 }
 
 impl Shared {
+    fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
     fn lock(&self) -> MutexGuard<'_, SharedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -230,27 +235,32 @@ impl Executor {
     /// Drops every task. Also done when the executor is dropped.
     pub fn clear(&mut self) {
         loop {
-            self.serve_requests();
-            let Some(slot) = self.slots.iter().position(|slot| slot.task.is_some()) else {
+            let requests = std::mem::take(&mut self.shared.lock().requests);
+            if !requests.is_empty() {
+                self.serve(requests);
+            } else if let Some(slot) = self.slots.iter().position(|slot| slot.task.is_some()) {
+                self.drop_task(slot);
+            } else {
                 return;
-            };
-            self.drop_task(slot);
+            }
         }
     }
 
     /// One poll of one ready task, or one step of the time. False if there is nothing to do.
     fn step(&mut self) -> Result<bool, Stuck> {
-        self.serve_requests();
-        let key = {
-            let mut shared = self.shared.lock();
-            match shared.ready.len() {
-                0 => None,
-                1 => shared.ready.pop(),
-                ready => {
-                    let chosen = self.random.index(ready);
-                    Some(shared.ready.swap_remove(chosen))
+        let key = loop {
+            let requests = {
+                let mut shared = self.shared.lock();
+                if shared.requests.is_empty() {
+                    break match shared.ready.len() {
+                        0 => None,
+                        1 => shared.ready.pop(),
+                        ready => Some(shared.ready.swap_remove(self.random.index(ready))),
+                    };
                 }
-            }
+                std::mem::take(&mut shared.requests)
+            };
+            self.serve(requests);
         };
         let Some(key) = key else { return Ok(self.advance()) };
         self.steps += 1;
@@ -280,8 +290,8 @@ impl Executor {
         {
             let mut shared = self.shared.lock();
             let Some(time) = shared.timers.fire_earliest(&mut self.fired) else { return false };
-            if time > shared.now {
-                shared.now = time;
+            if time > self.shared.now() {
+                self.shared.now.store(time, Ordering::Relaxed);
                 self.steps_at_this_time = 0;
             }
         }
@@ -292,17 +302,11 @@ impl Executor {
         true
     }
 
-    fn serve_requests(&mut self) {
-        loop {
-            let mut requests = std::mem::take(&mut self.shared.lock().requests);
-            if requests.is_empty() {
-                return;
-            }
-            for request in requests.drain(..) {
-                match request {
-                    Request::Spawn { node, task } => self.start(node, task),
-                    Request::Crash { node } => self.crash(node),
-                }
+    fn serve(&mut self, requests: Vec<Request>) {
+        for request in requests {
+            match request {
+                Request::Spawn { node, task } => self.start(node, task),
+                Request::Crash { node } => self.crash(node),
             }
         }
     }
