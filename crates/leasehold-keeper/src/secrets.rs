@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use leasehold_core::{Grant, IntentDigest, Lease, LeaseId, Owner, SandboxName, Spec};
 use leasehold_ports::{BirthKey, Fence, FenceTag};
@@ -54,7 +55,7 @@ impl InstallationSecret {
     /// The birth key of the attempt with the name.
     pub(crate) fn birth_key(&self, name: &SandboxName) -> BirthKey {
         let digest = self.digest("birth key", &[name.as_str().as_bytes()]);
-        BirthKey(SecretString::from(hexadecimal(&digest)))
+        BirthKey(SecretString::from(HEXLOWER.encode(&digest)))
     }
 
     /// A fence for the lease's sandbox. Bound to its marker, so that one sandbox's fence is false in
@@ -65,7 +66,7 @@ impl InstallationSecret {
             lease.marker.as_str().as_bytes(),
             &grant.0.to_le_bytes()[..],
         ];
-        Fence { grant, tag: FenceTag(hexadecimal(&self.digest("fence", &parts))) }
+        Fence { grant, tag: FenceTag(HEXLOWER.encode(&self.digest("fence", &parts))) }
     }
 
     /// Whether this installation made the fence for this lease. In constant time.
@@ -91,13 +92,4 @@ impl InstallationSecret {
         parts.extend(spec.environment_names.iter().map(|name| name.as_bytes()));
         IntentDigest::from_digest(&self.digest("intent", &parts))
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    use fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
