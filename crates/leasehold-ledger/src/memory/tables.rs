@@ -133,12 +133,11 @@ impl Tables {
     fn index_open(&mut self, before: Option<&Lease>, after: Option<&Lease>) {
         let was = before.filter(|row| row.is_open());
         let is = after.filter(|row| row.is_open());
-        let (old_pin, new_pin) = (was.and_then(place), is.and_then(place));
-        if old_pin != new_pin {
-            if let Some(pin) = old_pin {
+        if was.and_then(sandbox) != is.and_then(sandbox) {
+            if let Some(pin) = was.and_then(place) {
                 self.pins.remove(&pin);
             }
-            if let (Some(pin), Some(row)) = (new_pin, is) {
+            if let Some((row, pin)) = is.and_then(|row| Some((row, place(row)?))) {
                 self.pins.insert(pin, row.id.clone());
             }
         }
@@ -170,13 +169,13 @@ impl Tables {
     }
 
     fn index_nodes(&mut self, lease: &LeaseId, before: Option<&Lease>, after: Option<&Lease>) {
-        let nodes = |row: Option<&Lease>| -> BTreeSet<NodeId> {
-            row.filter(|row| row.is_open())
-                .map(|row| row.nodes().cloned().collect())
-                .unwrap_or_default()
-        };
-        let (was, is) = (nodes(before), nodes(after));
-        for node in was.difference(&is) {
+        // Most writes leave them as they were.
+        if nodes(before).eq(nodes(after)) {
+            return;
+        }
+        let was: BTreeSet<&NodeId> = nodes(before).collect();
+        let is: BTreeSet<&NodeId> = nodes(after).collect();
+        for &node in was.difference(&is) {
             if let btree_map::Entry::Occupied(mut rows) = self.rows_of_nodes.entry(node.clone()) {
                 rows.get_mut().remove(lease);
                 if rows.get().is_empty() {
@@ -184,7 +183,7 @@ impl Tables {
                 }
             }
         }
-        for node in is.difference(&was) {
+        for &node in is.difference(&was) {
             self.rows_of_nodes.entry(node.clone()).or_default().insert(lease.clone());
         }
     }
@@ -286,10 +285,24 @@ fn key(row: &Lease) -> Option<(Owner, Home, AcquireKey)> {
     Some((row.owner.clone(), row.home.clone(), intent.key.clone()))
 }
 
+/// The row's sandbox. Its home stays the same for good.
+fn sandbox(row: &Lease) -> Option<&SandboxId> {
+    row.pin.as_ref().map(|pin| &pin.sandbox)
+}
+
+/// The name of the row's newest attempt.
+fn attempt_name(row: &Lease) -> Option<&SandboxName> {
+    row.attempt.as_ref().map(|attempt| &attempt.name)
+}
+
+/// The nodes that an open row names.
+fn nodes(row: Option<&Lease>) -> impl Iterator<Item = &NodeId> {
+    row.filter(|row| row.is_open()).into_iter().flat_map(Lease::nodes)
+}
+
 /// Where the row's sandbox is.
 fn place(row: &Lease) -> Option<HomeAndSandbox> {
-    let pin = row.pin.as_ref()?;
-    Some(HomeAndSandbox { home: row.home.clone(), sandbox: pin.sandbox.clone() })
+    Some(HomeAndSandbox { home: row.home.clone(), sandbox: sandbox(row)?.clone() })
 }
 
 fn count_down<K: Ord>(counts: &mut BTreeMap<K, u32>, key: K) {
@@ -329,17 +342,16 @@ impl Transaction<'_> {
     }
 
     fn remember(&mut self, lease: &Lease, before: Option<&Lease>) {
-        if let Some(place) = place(lease)
-            && before.and_then(self::place).as_ref() != Some(&place)
+        if before.and_then(sandbox) != sandbox(lease)
+            && let Some(place) = place(lease)
             && self.tables.pin_history.entry(place.clone()).or_default().insert(lease.id.clone())
         {
             self.done.push(Undo::Pinned(place, lease.id.clone()));
         }
-        let name = |row: &Lease| row.attempt.as_ref().map(|attempt| attempt.name.clone());
-        if let Some(attempt) = name(lease)
-            && before.and_then(name).as_ref() != Some(&attempt)
+        if before.and_then(attempt_name) != attempt_name(lease)
+            && let Some(name) = attempt_name(lease)
         {
-            let attempt = (lease.home.clone(), attempt);
+            let attempt = (lease.home.clone(), name.clone());
             if self.tables.attempts.entry(attempt.clone()).or_default().insert(lease.id.clone()) {
                 self.done.push(Undo::Attempted(attempt, lease.id.clone()));
             }
@@ -373,14 +385,15 @@ impl Rows for Transaction<'_> {
 
     fn stored(&mut self, entry: &Entry) -> Result<Option<Stored<Arc<Lease>>>, LedgerError> {
         let next = &entry.lease;
-        let key = |row: &Lease| row.intent.as_ref().map(|intent| intent.key.clone());
+        let has_same_key = |row: &Lease| match (&row.intent, &next.intent) {
+            (Some(one), Some(other)) => one.key == other.key,
+            (one, other) => one.is_none() && other.is_none(),
+        };
         Ok(self.tables.leases.get(&next.id).map(|row| Stored {
             version: row.version,
             state: row.state,
-            sandbox: row.pin.as_ref().map(|pin| pin.sandbox.clone()),
-            same_identity: row.owner == next.owner
-                && row.home == next.home
-                && key(row) == key(next),
+            sandbox: sandbox(row).cloned(),
+            same_identity: row.owner == next.owner && row.home == next.home && has_same_key(row),
             extra: Arc::clone(row),
         }))
     }
