@@ -112,7 +112,7 @@ pub fn decide_with(
     input: &Input,
     context: Context<'_>,
 ) -> Result<Decision, Refusal> {
-    let draft = Draft {
+    let mut draft = Draft {
         before: lease,
         next: lease.clone(),
         events: Vec::new(),
@@ -141,7 +141,8 @@ pub fn decide_with(
             refused => return Err(draft.refusal(refused)),
         }
     }
-    draft.apply(input)
+    draft.apply(input)?;
+    Ok(draft.finish())
 }
 
 /// A row in the making.
@@ -155,7 +156,7 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    fn apply(mut self, input: &Input) -> Result<Decision, Refusal> {
+    fn apply(&mut self, input: &Input) -> Result<(), Refusal> {
         match input {
             Input::SendCreate { name, horizon, debt } => {
                 self.send_create(name.clone(), *horizon, debt)?;
@@ -204,7 +205,7 @@ impl Draft<'_> {
                 }
             }
         }
-        Ok(self.finish())
+        Ok(())
     }
 
     /// The decision, or nothing if nothing has changed.
