@@ -10,7 +10,8 @@ use leasehold_core::{
 use leasehold_ports::{CreateRequest, Created, InventoryEntry, LedgerError, ProviderError, Write};
 
 use crate::access::Access;
-use crate::{Keeper, KeeperError, crash};
+use crate::crash::Edge;
+use crate::{Keeper, KeeperError};
 
 /// How often another name is tried when a stranger has the one that was asked for.
 const NAMES: u32 = 3;
@@ -213,7 +214,7 @@ impl Keeper {
                 }
                 Err(error) => return Err(problem.map_or(error, |source| step_failed(&id, source))),
             };
-            crash::point(Step::Create, crash::Edge::Recorded);
+            self.point(&id, Step::Create, Edge::Recorded).await;
             lease = decided.lease;
             match outcome {
                 CreateOutcome::Made { .. } | CreateOutcome::Lost { .. } => {

@@ -7,7 +7,8 @@ use leasehold_ports::LedgerError;
 
 use crate::access::Access;
 use crate::acquire::born_here;
-use crate::{Keeper, KeeperError, crash};
+use crate::crash::Edge;
+use crate::{Keeper, KeeperError};
 
 impl Keeper {
     /// Looks once, for a row that this node has claimed.
@@ -59,7 +60,7 @@ impl Keeper {
             }
             other => other?,
         };
-        crash::point(Step::FindAttempt, crash::Edge::Recorded);
+        self.point(&lease.id, Step::FindAttempt, Edge::Recorded).await;
         Ok(decided.lease)
     }
 

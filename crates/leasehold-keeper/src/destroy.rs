@@ -10,7 +10,8 @@ use leasehold_core::{
 use leasehold_ports::{ProviderError, Removal, Status};
 
 use crate::access::Access;
-use crate::{Keeper, KeeperError, SeededBug, crash};
+use crate::crash::Edge;
+use crate::{Keeper, KeeperError, SeededBug};
 
 impl Keeper {
     /// Removes the sandbox of a lease, and waits for the proof for as long as
@@ -97,7 +98,7 @@ impl Keeper {
         };
         let input = Input::DestroyEnded { epoch: lease.epoch, outcome };
         let decided = self.decide(&id, &input, &Caller::Keeper).await;
-        crash::point(Step::Destroy, crash::Edge::Recorded);
+        self.point(&id, Step::Destroy, Edge::Recorded).await;
         match decided {
             Ok(decided) => Ok(decided.lease),
             // Somebody else was at it; what they recorded counts.

@@ -16,7 +16,8 @@ use tokio::sync::mpsc;
 
 use crate::access::Access;
 use crate::commands::{Registration, Running};
-use crate::{Keeper, KeeperError, SeededBug, crash};
+use crate::crash::Edge;
+use crate::{Keeper, KeeperError, SeededBug};
 
 /// How long after a command's exit its output may be silent before it counts as complete, although
 /// a child that lives on holds the stream open.
@@ -129,7 +130,7 @@ impl Keeper {
             }
         };
         let started = self.step(lease, Step::Start, work).await;
-        crash::point(Step::Start, crash::Edge::Recorded);
+        self.point(lease, Step::Start, Edge::Recorded).await;
         let process = match started {
             Ok(process) => process,
             Err(StartError::NotStarted(reason)) => {

@@ -47,6 +47,8 @@ use tokio_util::sync::CancellationToken;
 pub use acquire::AcquireRequest;
 #[cfg(feature = "crash-points")]
 pub use crash::crash_points;
+#[doc(hidden)]
+pub use crash::{Edge, StepObserver};
 pub use error::KeeperError;
 pub use execute::{CommandEvent, ExecuteRequest, Execution};
 pub use park::Parked;
@@ -54,7 +56,6 @@ pub use recover::{Recovery, RecoveryScope};
 pub use secrets::InstallationSecret;
 pub use seeded::SeededBug;
 pub use settings::Settings;
-pub use step::StepObserver;
 pub use sweep::{Orphan, SweepReport};
 
 /// What a keeper is made of.

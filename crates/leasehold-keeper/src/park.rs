@@ -10,7 +10,8 @@ use leasehold_core::{
 use leasehold_ports::ProviderError;
 
 use crate::commands::Remaining;
-use crate::{Keeper, KeeperError, SeededBug, crash};
+use crate::crash::Edge;
+use crate::{Keeper, KeeperError, SeededBug};
 
 /// How often making a sandbox clean is tried before it counts as unconfirmed.
 const CLEAN_TRIES: u32 = 3;
@@ -65,7 +66,7 @@ impl Keeper {
         let outcome = self.step(&id, Step::Clean, work).await;
         let input = Input::CleanEnded { epoch: lease.epoch, outcome };
         let decided = self.decide(&id, &input, &Caller::Keeper).await;
-        crash::point(Step::Clean, crash::Edge::Recorded);
+        self.point(&id, Step::Clean, Edge::Recorded).await;
         match decided {
             Ok(decided) => Ok(decided.lease),
             // Somebody removes it meanwhile; that counts.

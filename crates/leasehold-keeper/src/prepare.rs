@@ -5,7 +5,8 @@ use std::sync::Arc;
 use leasehold_core::{Caller, Input, Lease, PrepareOutcome, State, Step};
 use leasehold_ports::Preparation;
 
-use crate::{Keeper, KeeperError, crash};
+use crate::crash::Edge;
+use crate::{Keeper, KeeperError};
 
 impl Keeper {
     /// Prepares the sandbox of a row that this node has claimed. A failure leads to its removal.
@@ -51,7 +52,7 @@ impl Keeper {
         };
         let input = Input::PrepareEnded { epoch: lease.epoch, outcome };
         let decided = self.decide(&lease.id, &input, &Caller::Keeper).await;
-        crash::point(Step::Prepare, crash::Edge::Recorded);
+        self.point(&lease.id, Step::Prepare, Edge::Recorded).await;
         match (prepared, decided) {
             (Ok(()), decided) => Ok(decided?.lease),
             (Err(first), Ok(decided)) => {

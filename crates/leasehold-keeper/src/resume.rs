@@ -10,8 +10,9 @@ use leasehold_core::{
 use leasehold_ports::{ProviderError, Status};
 
 use crate::access::Access;
+use crate::crash::Edge;
 use crate::park::Parked;
-use crate::{Keeper, KeeperError, SeededBug, crash};
+use crate::{Keeper, KeeperError, SeededBug};
 
 /// What a look at a parked sandbox tells.
 enum Verified {
@@ -65,7 +66,7 @@ impl Keeper {
             Verified::Absent { evidence, asked_at, lag } => {
                 let input = Input::SandboxAbsent { evidence, asked_at, lag };
                 let row = self.decide(&id, &input, &Caller::Keeper).await?.lease;
-                crash::point(Step::Verify, crash::Edge::Recorded);
+                self.point(&id, Step::Verify, Edge::Recorded).await;
                 // The second look, where the caller can wait for it.
                 if lag <= self.inner.settings.proof && row.state == State::Parked {
                     self.inner.clock.sleep(lag + Duration::from_millis(1)).await;
@@ -81,7 +82,7 @@ impl Keeper {
                 };
                 let input = Input::ResumeEnded { epoch: lease.epoch, outcome };
                 let row = self.decide(&id, &input, &Caller::Keeper).await?.lease;
-                crash::point(Step::Verify, crash::Edge::Recorded);
+                self.point(&id, Step::Verify, Edge::Recorded).await;
                 if let Some(attention) = attention {
                     let input = Input::Attend { attention, stands: true };
                     let _ = self.decide(&id, &input, &Caller::Keeper).await;

@@ -6,13 +6,8 @@ use std::pin::pin;
 use leasehold_core::{Caller, Input, LeaseId, Step, Timestamp};
 use leasehold_ports::{Call, ProviderError};
 
-use crate::{Keeper, crash};
-
-/// Somebody who is told of each step, for tests that count or fail them.
-pub trait StepObserver: Send + Sync {
-    /// A step of a lease is about to be done.
-    fn step(&self, lease: &LeaseId, step: Step);
-}
+use crate::Keeper;
+use crate::crash::Edge;
 
 impl Keeper {
     /// Awaits a provider call, and gives up at its deadline. A call that was given up may still have
@@ -45,10 +40,7 @@ impl Keeper {
         step: Step,
         work: impl Future<Output = T>,
     ) -> T {
-        crash::point(step, crash::Edge::Planned);
-        if let Some(observer) = &self.inner.observer {
-            observer.step(lease, step);
-        }
+        self.point(lease, step, Edge::Planned).await;
         let renewal = RenewedClaim { keeper: self, lease };
         let mut work = pin!(work);
         let mut renewing = pin!(renewal.keep());
@@ -57,7 +49,7 @@ impl Keeper {
             result = &mut work => result,
             () = &mut renewing => work.await,
         };
-        crash::point(step, crash::Edge::Done);
+        self.point(lease, step, Edge::Done).await;
         result
     }
 

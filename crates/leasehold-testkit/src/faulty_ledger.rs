@@ -108,6 +108,9 @@ impl fmt::Display for LedgerCoverage {
 struct PlanState {
     stream: RandomStream,
     per_mille: u32,
+    writes: u32,
+    /// The number of a write, and how it goes wrong.
+    scripted: Vec<(u32, LedgerFault)>,
     coverage: LedgerCoverage,
 }
 
@@ -134,7 +137,9 @@ impl LedgerFaultPlan {
     #[must_use]
     pub fn new(stream: RandomStream, per_mille: u32) -> Arc<Self> {
         let coverage = LedgerCoverage::default();
-        Arc::new(Self { state: Mutex::new(PlanState { stream, per_mille, coverage }) })
+        let (writes, scripted) = (0, Vec::new());
+        let state = PlanState { stream, per_mille, writes, scripted, coverage };
+        Arc::new(Self { state: Mutex::new(state) })
     }
 
     /// Changes how many writes in a thousand go wrong.
@@ -142,9 +147,24 @@ impl LedgerFaultPlan {
         self.lock().per_mille = per_mille;
     }
 
-    /// Lets nothing go wrong any more.
+    /// Lets the write after the next `writes_before` go wrong like this.
+    pub fn script(&self, writes_before: u32, fault: LedgerFault) {
+        let mut plan = self.lock();
+        let number = plan.writes + writes_before;
+        plan.scripted.push((number, fault));
+    }
+
+    /// How many writes were tried so far.
+    #[must_use]
+    pub fn writes(&self) -> u32 {
+        self.lock().writes
+    }
+
+    /// Forgets what was scripted and has not happened, and lets nothing go wrong any more.
     pub fn quiet(&self) {
-        self.lock().per_mille = 0;
+        let mut plan = self.lock();
+        plan.scripted.clear();
+        plan.per_mille = 0;
     }
 
     /// What happened so far.
@@ -157,10 +177,13 @@ impl LedgerFaultPlan {
         let mut plan = self.lock();
         let plan = &mut *plan;
         let per_mille = plan.per_mille;
-        let fault = if plan.stream.happens(per_mille) {
-            plan.stream.pick(&LedgerFault::ALL).copied()
-        } else {
-            None
+        let number = plan.writes;
+        plan.writes += 1;
+        let scripted = plan.scripted.iter().position(|(wanted, _)| *wanted == number);
+        let fault = match scripted {
+            Some(found) => Some(plan.scripted.remove(found).1),
+            None if plan.stream.happens(per_mille) => plan.stream.pick(&LedgerFault::ALL).copied(),
+            None => None,
         };
         if let Some(fault) = fault {
             plan.coverage.counts[fault as usize][state as usize] += 1;
