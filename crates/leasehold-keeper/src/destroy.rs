@@ -113,16 +113,15 @@ impl Keeper {
         lease: &Lease,
         pin: &leasehold_core::Pin,
     ) -> DestroyOutcome {
-        let facts = access.provider.facts();
+        let (facts, capabilities) = (access.provider.facts(), access.provider.capabilities());
         let lag = facts.read_lag;
+        let read_first = facts.recycles_ids && !capabilities.compares_births;
         let call = access.call(self, self.inner.settings.proof);
         let asked_at = self.now();
-        if facts.recycles_ids && !self.inner.seeded.has(SeededBug::BirthNotRead) {
+        if read_first && !self.inner.seeded.has(SeededBug::BirthNotRead) {
             match self.limited(&call, access.provider.status(&pin.sandbox, &call)).await {
                 Ok(Status::Present { birth, .. }) if birth != pin.birth => {
-                    return DestroyOutcome::Stranger(Evidence::of(
-                        "another sandbox stands under the id: its birth differs",
-                    ));
+                    return DestroyOutcome::Stranger(stranger());
                 }
                 Ok(Status::Present { .. }) => {}
                 Ok(Status::Destroyed(evidence)) => return DestroyOutcome::Proved(evidence),
@@ -132,9 +131,10 @@ impl Keeper {
                 Err(error) => return self.unproved(lease, error.to_string(), None),
             }
         }
-        match self.limited(&call, access.provider.destroy(&pin.sandbox, &call)).await {
+        match self.limited(&call, access.provider.destroy(pin, &call)).await {
             Ok(Removal::Proved(evidence)) => DestroyOutcome::Proved(evidence),
             Ok(Removal::Absent(evidence)) => DestroyOutcome::Absent { evidence, asked_at, lag },
+            Ok(Removal::Stranger(evidence)) => DestroyOutcome::Stranger(evidence),
             Ok(Removal::Accepted) => self.await_removal(access, lease, pin).await,
             Err(error) => self.unproved(lease, error.to_string(), None),
         }
@@ -160,9 +160,7 @@ impl Keeper {
                     return DestroyOutcome::Absent { evidence, asked_at, lag };
                 }
                 Ok(Status::Present { birth, .. }) if birth != pin.birth => {
-                    return DestroyOutcome::Stranger(Evidence::of(
-                        "another sandbox stands under the id: its birth differs",
-                    ));
+                    return DestroyOutcome::Stranger(stranger());
                 }
                 Ok(Status::Present { .. }) | Err(ProviderError::Busy { .. }) => {}
                 Err(error) => return self.unproved(lease, error.to_string(), None),
@@ -188,4 +186,8 @@ impl Keeper {
 
 fn tries(lease: &Lease) -> u32 {
     lease.cleanup.as_ref().map_or(0, |cleanup| cleanup.tries)
+}
+
+fn stranger() -> Evidence {
+    Evidence::of("another sandbox stands under the id: its birth differs")
 }

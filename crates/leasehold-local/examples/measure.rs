@@ -10,7 +10,7 @@
 #![expect(clippy::disallowed_methods, reason = "a measurement needs real time")]
 #![expect(clippy::unwrap_used, reason = "a measurement that fails has nothing to report")]
 
-use leasehold_core::{CommandId, Grant, SandboxId, SandboxName, Spec, Timestamp};
+use leasehold_core::{CommandId, Grant, Pin, SandboxId, SandboxName, Spec, Timestamp};
 use leasehold_local::{InitProgram, LocalProvider};
 use leasehold_ports::{BirthKey, Call, Clock, CommandRequest, CreateRequest, Provider, Random};
 use std::collections::BTreeMap;
@@ -55,10 +55,10 @@ fn random_text() -> String {
     format!("{:016x}", u64::from_le_bytes(bytes))
 }
 
-async fn create(provider: &LocalProvider) -> SandboxId {
+async fn create(provider: &LocalProvider) -> Pin {
     let name = SandboxName::new(format!("measure-{}", random_text())).unwrap();
     let request = CreateRequest { name, birth_key: BirthKey("key".into()), spec: Spec::default() };
-    provider.create(&request, &call()).await.unwrap().sandbox
+    provider.create(&request, &call()).await.unwrap().pin()
 }
 
 async fn execute(provider: &LocalProvider, sandbox: &SandboxId, argv: &[&str]) -> usize {
@@ -120,7 +120,7 @@ async fn lives(provider: &LocalProvider) {
         let start = Instant::now();
         let sandbox = create(provider).await;
         let created = Instant::now();
-        execute(provider, &sandbox, &["/usr/bin/true"]).await;
+        execute(provider, &sandbox.sandbox, &["/usr/bin/true"]).await;
         let executed = Instant::now();
         provider.destroy(&sandbox, &call()).await.unwrap();
         creates.0.push(created - start);
@@ -139,19 +139,25 @@ async fn executions(provider: &LocalProvider) {
     let mut times = Times(Vec::new());
     for _ in 0..ROUNDS {
         let start = Instant::now();
-        execute(provider, &sandbox, &["/usr/bin/true"]).await;
+        execute(provider, &sandbox.sandbox, &["/usr/bin/true"]).await;
         times.0.push(start.elapsed());
     }
     times.report("exec true in a live sandbox");
     let start = Instant::now();
-    let bytes = execute(provider, &sandbox, &["head", "-c", "268435456", "/dev/zero"]).await;
+    let bytes =
+        execute(provider, &sandbox.sandbox, &["head", "-c", "268435456", "/dev/zero"]).await;
     let rate = bytes as f64 / start.elapsed().as_secs_f64() / 1_048_576.0;
     println!("{:<44} {rate:.0} MiB/s", "256 MiB of output");
     let mut cleans = Times(Vec::new());
     for _ in 0..ROUNDS {
-        execute(provider, &sandbox, &["sh", "-c", "setsid sleep 1000 & setsid sleep 1000 &"]).await;
+        execute(
+            provider,
+            &sandbox.sandbox,
+            &["sh", "-c", "setsid sleep 1000 & setsid sleep 1000 &"],
+        )
+        .await;
         let start = Instant::now();
-        provider.clean(&sandbox, &call()).await.unwrap();
+        provider.clean(&sandbox.sandbox, &call()).await.unwrap();
         cleans.0.push(start.elapsed());
     }
     cleans.report("clean of two processes");

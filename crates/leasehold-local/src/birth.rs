@@ -66,7 +66,8 @@ pub(crate) fn give_birth(
         Ok(()) => Ok(found.record),
         Err(error) => {
             // The usual end of any sandbox, and the same proof. If even that fails, the sandbox may exist.
-            let end = death::destroy(state, &found.record.id, deadline);
+            let pin = found.record.pin()?;
+            let end = death::destroy(state, &pin, deadline);
             Err(if end.is_ok() {
                 error
             } else {

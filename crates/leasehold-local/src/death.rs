@@ -4,7 +4,7 @@ use crate::deadline::{Deadline, pause};
 use crate::error::LocalError;
 use crate::layout::{Found, StateDirectory};
 use crate::liveness::{self, Gone};
-use leasehold_core::SandboxId;
+use leasehold_core::Pin;
 use std::os::fd::OwnedFd;
 
 /// What came of a destroy.
@@ -14,6 +14,8 @@ pub(crate) enum Destroyed {
     Proved(Gone),
     /// It was not there.
     Absent,
+    /// Another sandbox has its id, and was left alone.
+    Stranger,
 }
 
 /// Destroys a sandbox. Repeating it is fine, and so is doing it twice at once.
@@ -27,27 +29,33 @@ pub(crate) enum Destroyed {
 /// counts as present.
 pub(crate) fn destroy(
     state: &StateDirectory,
-    id: &SandboxId,
+    pin: &Pin,
     deadline: Deadline,
 ) -> Result<Destroyed, LocalError> {
-    match try_destroy(state, id, deadline) {
+    match try_destroy(state, pin, deadline) {
         // Files vanish under the slower of two destroyers: what fails then is no failure.
-        Err(_) if state.find(id)?.is_none() => Ok(Destroyed::Absent),
+        Err(_) if state.find(&pin.sandbox)?.is_none() => Ok(Destroyed::Absent),
         other => other,
     }
 }
 
 fn try_destroy(
     state: &StateDirectory,
-    id: &SandboxId,
+    pin: &Pin,
     deadline: Deadline,
 ) -> Result<Destroyed, LocalError> {
-    let Some(found) = state.find(id)? else { return Ok(Destroyed::Absent) };
+    let Some(found) = state.find(&pin.sandbox)? else { return Ok(Destroyed::Absent) };
+    if found.record.pin()? != *pin {
+        return Ok(Destroyed::Stranger);
+    }
     // From here on no init is born: one that has the lock now has written its identity when it lets go.
     found.directory.mark_destroying()?;
     let _lock = lock(&found, deadline)?;
     // Another destroyer may have been faster; by now the name may even belong to a later sandbox.
-    let Some(found) = state.find(id)? else { return Ok(Destroyed::Absent) };
+    let Some(found) = state.find(&pin.sandbox)? else { return Ok(Destroyed::Absent) };
+    if found.record.pin()? != *pin {
+        return Ok(Destroyed::Stranger);
+    }
     let gone = match found.directory.init()? {
         Some(init) => liveness::end(&init, deadline)?,
         None => Gone::NeverBorn,

@@ -9,7 +9,9 @@ use crate::layout::{Found, ID_BYTES, StateDirectory};
 use crate::liveness;
 use crate::process::{self, unexpected};
 use async_trait::async_trait;
-use leasehold_core::{AccountId, Evidence, Grant, MachineId, Marker, SandboxId, SandboxName, Spec};
+use leasehold_core::{
+    AccountId, Evidence, Grant, MachineId, Marker, Pin, SandboxId, SandboxName, Spec,
+};
 use leasehold_init::protocol::{self, Answer, Refusal, Request};
 use leasehold_ports::{
     Call, Capabilities, CleanStrategy, Clock, CommandRequest, CreateRequest, Created, Facts, Fence,
@@ -219,6 +221,7 @@ impl Provider for LocalProvider {
             suspend: false,
             fork: false,
             clean: CleanStrategy::WholeTree,
+            compares_births: true,
         }
     }
 
@@ -383,17 +386,20 @@ impl Provider for LocalProvider {
         process::start(Arc::clone(&self.shared), sandbox, request, call).await
     }
 
-    async fn destroy(&self, sandbox: &SandboxId, call: &Call) -> Result<Removal, ProviderError> {
-        let (id, deadline) = (sandbox.clone(), call.deadline);
+    async fn destroy(&self, pin: &Pin, call: &Call) -> Result<Removal, ProviderError> {
+        let (pin, deadline) = (pin.clone(), call.deadline);
         let destroyed = self
             .shared
             .blocking(move |shared| {
-                death::destroy(&shared.state, &id, Deadline::at(deadline, shared.clock.as_ref()))
+                death::destroy(&shared.state, &pin, Deadline::at(deadline, shared.clock.as_ref()))
             })
             .await?;
         Ok(match destroyed {
             Destroyed::Proved(gone) => Removal::Proved(Evidence::of(gone.proof())),
             Destroyed::Absent => Removal::Absent(no_record()),
+            Destroyed::Stranger => {
+                Removal::Stranger(Evidence::of("the record is of another birth"))
+            }
         })
     }
 }

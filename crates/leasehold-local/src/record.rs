@@ -2,7 +2,7 @@
 
 use crate::error::LocalError;
 use data_encoding::BASE32_NOPAD;
-use leasehold_core::{BirthFingerprint, SandboxId, SandboxName, Timestamp};
+use leasehold_core::{BirthFingerprint, Pin, SandboxId, SandboxName, Timestamp};
 use leasehold_init::identity::ProcessIdentity;
 use leasehold_init::protocol::OutsideIds;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,11 @@ impl Record {
             &self.maker.boot_id,
         ]);
         BirthFingerprint::new(digest).map_err(|error| LocalError::Unsuitable(error.to_string()))
+    }
+
+    /// What a lease is bound to this sandbox by.
+    pub(crate) fn pin(&self) -> Result<Pin, LocalError> {
+        Ok(Pin { sandbox: self.id.clone(), birth: self.birth()? })
     }
 }
 

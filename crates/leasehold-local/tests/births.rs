@@ -72,7 +72,7 @@ async fn of_many_creates_with_one_name_one_succeeds() {
         }
     }
     for created in &made {
-        provider.destroy(&created.sandbox, &call()).await.unwrap();
+        provider.destroy(&created.pin(), &call()).await.unwrap();
     }
     assert!(made.len() <= 1, "{made:?}");
     leaks.assert_nothing_left();
@@ -132,7 +132,7 @@ async fn what_cannot_be_had_here_is_refused_never_ignored() {
     let mut request = create_request(fresh_name());
     request.spec = with_egress(&[]);
     let Some(created) = created_or_skip(provider.create(&request, &call()).await) else { return };
-    provider.destroy(&created.sandbox, &call()).await.unwrap();
+    provider.destroy(&created.pin(), &call()).await.unwrap();
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn a_state_directory_with_a_long_path_works() {
     };
     let process = provider.start(&created.sandbox, &script("echo works"), &call()).await.unwrap();
     assert_eq!(collect(process).await.output, "works\n");
-    provider.destroy(&created.sandbox, &call()).await.unwrap();
+    provider.destroy(&created.pin(), &call()).await.unwrap();
 }
 
 #[tokio::test]
@@ -181,8 +181,12 @@ async fn the_longest_name_works_and_no_name_is_a_path() {
             return;
         };
         assert!(provider.status(&created.sandbox, &call()).await.is_ok());
-        provider.destroy(&created.sandbox, &call()).await.unwrap();
+        provider.destroy(&created.pin(), &call()).await.unwrap();
     }
+    let nobody = |id: &leasehold_core::SandboxId| leasehold_core::Pin {
+        sandbox: id.clone(),
+        birth: leasehold_core::BirthFingerprint::new("nobody").unwrap(),
+    };
     for text in ["../state", "..-x", ".gone-x", "a/b-c", "-", "x"] {
         let id = leasehold_core::SandboxId::new(text).unwrap();
         assert!(
@@ -190,7 +194,7 @@ async fn the_longest_name_works_and_no_name_is_a_path() {
             "{text}"
         );
         assert!(
-            matches!(provider.destroy(&id, &call()).await.unwrap(), Removal::Absent(_)),
+            matches!(provider.destroy(&nobody(&id), &call()).await.unwrap(), Removal::Absent(_)),
             "{text}"
         );
     }
@@ -211,7 +215,8 @@ async fn a_create_that_died_before_its_init_is_found_by_name_and_destroyed() {
     std::fs::write(path.join("record.json"), record.to_string()).unwrap();
     let found = provider.find_by_name(&name, &call()).await.unwrap();
     assert_eq!((&found[0].sandbox, found[0].state), (&id, ObservedState::Failed));
-    let Removal::Proved(evidence) = provider.destroy(&id, &call()).await.unwrap() else {
+    let pin = pin_of(&provider, &id).await;
+    let Removal::Proved(evidence) = provider.destroy(&pin, &call()).await.unwrap() else {
         panic!("not proved")
     };
     assert!(evidence.proof.contains("no process was ever started"), "{evidence:?}");
@@ -300,7 +305,8 @@ async fn a_sandbox_outlives_its_manager_and_is_found_used_and_destroyed_by_the_n
     provider.clean(&id, &call()).await.unwrap();
     let process = provider.start(&id, &script("echo taken over"), &call()).await.unwrap();
     assert_eq!(collect(process).await.output, "taken over\n");
-    assert!(matches!(provider.destroy(&id, &call()).await.unwrap(), Removal::Proved(_)));
+    let pin = pin_of(&provider, &id).await;
+    assert!(matches!(provider.destroy(&pin, &call()).await.unwrap(), Removal::Proved(_)));
     leaks.assert_nothing_left();
 }
 
@@ -318,7 +324,8 @@ async fn a_sandbox_does_not_hold_its_managers_streams_open() {
     let mut rest = Vec::new();
     manager.0.stdout.take().unwrap().read_to_end(&mut rest).unwrap();
     manager.0.stderr.take().unwrap().read_to_end(&mut rest).unwrap();
-    provider_at(&state).destroy(&id, &call()).await.unwrap();
+    let provider = provider_at(&state);
+    provider.destroy(&pin_of(&provider, &id).await, &call()).await.unwrap();
 }
 
 #[tokio::test]
@@ -347,7 +354,8 @@ async fn a_manager_killed_at_any_moment_leaves_nothing_that_is_not_found() {
                 provider.find_by_name(&name, &call()).await.unwrap()[0].sandbox,
                 entry.sandbox
             );
-            let removal = provider.destroy(&entry.sandbox, &call()).await.unwrap();
+            let removal =
+                provider.destroy(&pin_of(&provider, &entry.sandbox).await, &call()).await.unwrap();
             assert!(matches!(removal, Removal::Proved(_)), "{removal:?}");
         }
         leaks.assert_nothing_left();
@@ -431,7 +439,10 @@ async fn a_create_that_is_dropped_at_any_await_is_found_or_never_was() {
                     tokio::task::yield_now().await
                 }
                 Some(entry) => {
-                    provider.destroy(&entry.sandbox, &call()).await.unwrap();
+                    provider
+                        .destroy(&pin_of(&provider, &entry.sandbox).await, &call())
+                        .await
+                        .unwrap();
                     break;
                 }
                 None => match provider.create(&create_request(name.clone()), &call()).await {

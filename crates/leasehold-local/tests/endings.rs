@@ -77,7 +77,7 @@ async fn destroy_leaves_nothing_behind() {
     sandbox.output_of(CLINGING).await;
     sandbox.output_of("mkdir -p a/b/c && touch a/b/c/file && ln -s / a/root && mkfifo pipe").await;
     assert_eq!(leaks.note_processes(), 27);
-    let removal = sandbox.provider.destroy(sandbox.id(), &call()).await.unwrap();
+    let removal = sandbox.provider.destroy(&sandbox.created.pin(), &call()).await.unwrap();
     assert!(matches!(removal, Removal::Proved(_)));
     leaks.assert_nothing_left();
 }
@@ -90,7 +90,7 @@ async fn files_that_resist_removal_are_removed() {
         i=0; mkdir deep && cd deep && while test $i -lt 300; do mkdir a_name_that_is_rather_long && \
         cd a_name_that_is_rather_long; i=$((i+1)); done";
     sandbox.output_of(text).await;
-    sandbox.provider.destroy(sandbox.id(), &call()).await.unwrap();
+    sandbox.provider.destroy(&sandbox.created.pin(), &call()).await.unwrap();
     leaks.assert_nothing_left();
 }
 
@@ -98,8 +98,9 @@ async fn files_that_resist_removal_are_removed() {
 async fn destroy_may_be_repeated_and_what_is_gone_is_absent() {
     let Some(sandbox) = Sandbox::new().await else { return };
     let (provider, id) = (sandbox.provider.clone(), sandbox.id().clone());
+    let pin = sandbox.created.pin();
     let _state = sandbox.destroy().await;
-    assert!(matches!(provider.destroy(&id, &call()).await.unwrap(), Removal::Absent(_)));
+    assert!(matches!(provider.destroy(&pin, &call()).await.unwrap(), Removal::Absent(_)));
     assert!(matches!(provider.status(&id, &call()).await.unwrap(), Status::Absent(_)));
 }
 
@@ -111,15 +112,15 @@ async fn many_may_destroy_at_once() {
     for _ in 0..8 {
         // Each as a process of its own would: with its own view of the state directory.
         let provider = provider_at(&sandbox.state.path().join("state"));
-        let id = sandbox.id().clone();
-        destroys.spawn(async move { provider.destroy(&id, &call()).await });
+        let pin = sandbox.created.pin();
+        destroys.spawn(async move { provider.destroy(&pin, &call()).await });
     }
     let mut proved = 0;
     while let Some(removal) = destroys.join_next().await {
         match removal.unwrap().unwrap() {
             Removal::Proved(_) => proved += 1,
             Removal::Absent(_) => {}
-            Removal::Accepted => panic!("a destroy here is done when it answers"),
+            other => panic!("a destroy here is done when it answers: {other:?}"),
         }
     }
     assert_eq!(proved, 1);
@@ -130,16 +131,17 @@ async fn many_may_destroy_at_once() {
 async fn an_id_never_means_a_later_sandbox_of_the_same_name() {
     let Some(sandbox) = Sandbox::new().await else { return };
     let (provider, old) = (sandbox.provider.clone(), sandbox.id().clone());
+    let old_pin = sandbox.created.pin();
     let entries = provider.list(None, &call()).await.unwrap().entries;
     let name = entries[0].name.clone().unwrap();
     let _state = sandbox.destroy().await;
     let new = provider.create(&create_request(name), &call()).await.unwrap();
     assert_ne!(new.sandbox, old);
-    assert!(matches!(provider.destroy(&old, &call()).await.unwrap(), Removal::Absent(_)));
+    assert!(matches!(provider.destroy(&old_pin, &call()).await.unwrap(), Removal::Absent(_)));
     assert!(matches!(provider.status(&old, &call()).await.unwrap(), Status::Absent(_)));
     let status = provider.status(&new.sandbox, &call()).await.unwrap();
     assert_eq!(status, Status::Present { state: ObservedState::Running, birth: new.birth.clone() });
-    provider.destroy(&new.sandbox, &call()).await.unwrap();
+    provider.destroy(&new.pin(), &call()).await.unwrap();
 }
 
 #[tokio::test]
@@ -164,7 +166,7 @@ async fn an_init_that_died_is_seen_and_the_sandbox_can_only_be_destroyed() {
     assert_eq!(state().await, ObservedState::Failed);
     let refused = sandbox.clean().await.unwrap_err();
     assert!(matches!(refused, ProviderError::Unreachable { .. }), "{refused}");
-    let removal = sandbox.provider.destroy(sandbox.id(), &call()).await.unwrap();
+    let removal = sandbox.provider.destroy(&sandbox.created.pin(), &call()).await.unwrap();
     assert!(matches!(removal, Removal::Proved(_)));
     leaks.assert_nothing_left();
 }
@@ -195,7 +197,7 @@ async fn a_process_that_has_the_inits_id_after_it_is_left_alone() {
     kill_init(&sandbox.directory());
     init["pid"] = innocent.id().into();
     std::fs::write(&record, init.to_string()).unwrap();
-    let removal = sandbox.provider.destroy(sandbox.id(), &call()).await.unwrap();
+    let removal = sandbox.provider.destroy(&sandbox.created.pin(), &call()).await.unwrap();
     let Removal::Proved(evidence) = removal else { panic!("{removal:?}") };
     assert!(evidence.proof.contains("start time"), "{evidence:?}");
     assert!(innocent.try_wait().unwrap().is_none(), "it lives");
@@ -221,7 +223,7 @@ async fn another_boot_id_proves_the_processes_gone() {
     std::fs::write(&record, init.to_string()).unwrap();
     let status = sandbox.provider.status(sandbox.id(), &call()).await.unwrap();
     assert!(matches!(status, Status::Present { state: ObservedState::Failed, .. }), "{status:?}");
-    let removal = sandbox.provider.destroy(sandbox.id(), &call()).await.unwrap();
+    let removal = sandbox.provider.destroy(&sandbox.created.pin(), &call()).await.unwrap();
     let Removal::Proved(evidence) = removal else { panic!("{removal:?}") };
     assert!(evidence.proof.contains("boot"), "{evidence:?}");
     assert!(innocent.try_wait().unwrap().is_none(), "it lives");
@@ -243,7 +245,7 @@ async fn a_destroy_that_died_midway_goes_on() {
     );
     let refused = sandbox.start(&script("true")).await.unwrap_err();
     assert!(refused.to_string().contains("destroyed"), "{refused}");
-    let removal = sandbox.provider.destroy(sandbox.id(), &call()).await.unwrap();
+    let removal = sandbox.provider.destroy(&sandbox.created.pin(), &call()).await.unwrap();
     assert!(matches!(removal, Removal::Proved(_)));
     leaks.assert_nothing_left();
 }
@@ -270,7 +272,7 @@ async fn a_destroy_without_time_is_not_confirmed_and_changes_no_more_than_it_mus
         credential: None,
         deadline: SystemClock.now() + std::time::Duration::from_millis(20),
     };
-    let unknown = sandbox.provider.destroy(sandbox.id(), &soon).await.unwrap_err();
+    let unknown = sandbox.provider.destroy(&sandbox.created.pin(), &soon).await.unwrap_err();
     assert!(!unknown.is_definite(), "{unknown}");
     let status = sandbox.provider.status(sandbox.id(), &call()).await.unwrap();
     assert!(
@@ -307,7 +309,7 @@ async fn sixty_four_sandboxes_sixteen_at_a_time_leave_nothing_behind() {
                 let process = provider.start(&made.sandbox, &script(&text), &call()).await.unwrap();
                 assert_eq!(collect(process).await.output, format!("{number} {round}\n"));
             }
-            let removal = provider.destroy(&made.sandbox, &call()).await.unwrap();
+            let removal = provider.destroy(&made.pin(), &call()).await.unwrap();
             assert!(matches!(removal, Removal::Proved(_)));
         });
         leaks.note_processes();

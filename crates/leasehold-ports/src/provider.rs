@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use leasehold_core::catalogue::codes;
 use leasehold_core::{
-    AccountId, BirthFingerprint, Evidence, MachineId, Marker, SandboxId, SandboxName, Spec,
+    AccountId, BirthFingerprint, Evidence, MachineId, Marker, Pin, SandboxId, SandboxName, Spec,
     Timestamp,
 };
 use secrecy::SecretString;
@@ -36,6 +36,9 @@ pub struct Capabilities {
     pub fork: bool,
     /// How a sandbox is made clean.
     pub clean: CleanStrategy,
+    /// A removal compares the birth in the instant of the removal. Where it cannot, and ids are
+    /// given again, the keeper reads the birth just before; what happens between the two nobody sees.
+    pub compares_births: bool,
 }
 
 /// How a provider makes a sandbox clean.
@@ -86,6 +89,14 @@ pub struct Created {
     pub birth: BirthFingerprint,
 }
 
+impl Created {
+    /// What a row is bound to it by.
+    #[must_use]
+    pub fn pin(&self) -> Pin {
+        Pin { sandbox: self.sandbox.clone(), birth: self.birth.clone() }
+    }
+}
+
 /// The state of a sandbox as a provider tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObservedState {
@@ -126,6 +137,8 @@ pub enum Removal {
     Accepted,
     /// The provider does not find it. Two such answers, far enough apart, are a proof.
     Absent(Evidence),
+    /// Another sandbox stands under the id: its birth differs. Nothing was removed, and ours is gone.
+    Stranger(Evidence),
 }
 
 /// One sandbox of an inventory.
@@ -318,6 +331,7 @@ pub trait Provider: Send + Sync {
         call: &Call,
     ) -> Result<RunningProcess, StartError>;
 
-    /// Removes the sandbox.
-    async fn destroy(&self, sandbox: &SandboxId, call: &Call) -> Result<Removal, ProviderError>;
+    /// Removes the sandbox that has this id and this birth. With
+    /// [`Capabilities::compares_births`] one of another birth is left alone, whenever it came there.
+    async fn destroy(&self, pin: &Pin, call: &Call) -> Result<Removal, ProviderError>;
 }

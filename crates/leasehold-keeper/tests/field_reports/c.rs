@@ -11,7 +11,8 @@ use leasehold_testkit::faults::{Fault, Operation};
 use leasehold_testkit::world::WorldSettings;
 
 use crate::harness::{
-    DAY, HOUR, MINUTE, Scene, Setup, TestNode, assert_refused, only, owner_of, play, sandbox_of,
+    DAY, HOUR, MINUTE, Moment, Scene, Setup, TestNode, assert_refused, only, owner_of, play,
+    sandbox_of,
 };
 
 #[test]
@@ -104,6 +105,33 @@ fn c5_a_recycled_id_is_left_alone_by_every_way_to_a_removal() {
             assert_eq!(attention, [], "a closed row asks for nobody");
         });
     }
+}
+
+#[test]
+fn c5_an_id_that_is_recycled_while_its_removal_is_on_the_way_is_left_alone() {
+    let mut world = WorldSettings::plain();
+    world.facts.recycles_ids = true;
+    world.capabilities.compares_births = true;
+    world.recycles_after = Duration::ZERO;
+    play(Setup { world, ..Setup::default() }, |scene| async move {
+        let node = scene.start_node().await;
+        let lease = node.acquire(scene.request()).await.unwrap();
+        // Whatever the keeper reads before, it has read.
+        let hold = scene.home().hold(Operation::Destroy, Moment::Request);
+        let (asking, id, owner) = (node.clone(), lease.id.clone(), owner_of(&lease));
+        let destroy = scene.spawn(&node, async move { asking.destroy(&id, &owner).await });
+        hold.reached().await;
+        scene.home().world().one_vanishes();
+        let stranger = scene.home().world().stranger_creates();
+        assert_eq!(stranger, sandbox_of(&lease), "the provider gives the id again");
+        hold.let_go();
+
+        let receipt = destroy.await.unwrap().unwrap();
+
+        assert_eq!(receipt.ending, Ending::AlreadyAbsent);
+        assert!(scene.home().exists(&stranger));
+        assert_eq!(scene.home().destroyed(), []);
+    });
 }
 
 /// Ends the lease's sandbox, one way or another, and lets a stranger have its id.

@@ -5,11 +5,11 @@
 pub mod leaks;
 pub mod users;
 
-use leasehold_core::{CommandId, Grant, Marker, SandboxId, SandboxName, Spec, Timestamp};
+use leasehold_core::{CommandId, Grant, Marker, Pin, SandboxId, SandboxName, Spec, Timestamp};
 use leasehold_local::{InitProgram, LocalProvider};
 use leasehold_ports::{
     BirthKey, Call, Clock, CommandRequest, CreateRequest, Created, Fence, FenceTag, Preparation,
-    ProcessEnd, Provider, ProviderError, Random, RunningProcess, StartError, StreamKind,
+    ProcessEnd, Provider, ProviderError, Random, RunningProcess, StartError, Status, StreamKind,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -189,9 +189,17 @@ impl Sandbox {
 
     /// Destroys it; it must be proved.
     pub async fn destroy(self) -> tempfile::TempDir {
-        let removal = self.provider.destroy(self.id(), &call()).await.unwrap();
+        let removal = self.provider.destroy(&self.created.pin(), &call()).await.unwrap();
         assert!(matches!(removal, leasehold_ports::Removal::Proved(_)), "{removal:?}");
         self.state
+    }
+}
+
+/// What a row would be bound to a sandbox by.
+pub async fn pin_of(provider: &LocalProvider, sandbox: &SandboxId) -> Pin {
+    match provider.status(sandbox, &call()).await.unwrap() {
+        Status::Present { birth, .. } => Pin { sandbox: sandbox.clone(), birth },
+        other => panic!("{sandbox} is {other:?}"),
     }
 }
 

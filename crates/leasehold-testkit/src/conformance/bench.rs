@@ -230,10 +230,10 @@ impl TestSandbox<'_> {
 
     /// Removes it, and waits for the proof.
     pub(super) async fn remove(self) -> Result<(), Failure> {
-        let removal = self.bench.provider().destroy(self.id(), &call(self.bench)).await?;
+        let removal = self.bench.provider().destroy(&self.created.pin(), &call(self.bench)).await?;
         match removal {
             Removal::Proved(_) => Ok(()),
-            Removal::Absent(evidence) => {
+            Removal::Absent(evidence) | Removal::Stranger(evidence) => {
                 Err(Failure(format!("a removal did not find it: {evidence:?}")))
             }
             Removal::Accepted => self.await_absence().await,

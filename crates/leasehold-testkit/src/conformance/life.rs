@@ -1,6 +1,6 @@
 //! From the create to the proof of absence.
 
-use leasehold_core::SandboxName;
+use leasehold_core::{Pin, SandboxName};
 use leasehold_ports::{InventoryEntry, Preparation, ProviderError, Removal, StartError, Status};
 
 use super::bench::{
@@ -38,7 +38,7 @@ pub(super) async fn a_name_makes_one_sandbox(bench: &dyn Bench) -> Result<(), Fa
     } else if let Ok(second) = again
         && second != sandbox.created
     {
-        let removal = provider.destroy(&second.sandbox, &call(bench)).await?;
+        let removal = provider.destroy(&second.pin(), &call(bench)).await?;
         ensure!(!matches!(removal, Removal::Absent(_)), "the second was not found: {removal:?}");
     }
     sandbox.remove().await
@@ -124,10 +124,10 @@ pub(super) async fn a_removal_is_proved_and_may_be_repeated(
 ) -> Result<(), Failure> {
     let sandbox = prepared(bench).await?;
     let provider = bench.provider();
-    let first = provider.destroy(sandbox.id(), &call(bench)).await?;
+    let first = provider.destroy(&sandbox.created.pin(), &call(bench)).await?;
     ensure!(!matches!(first, Removal::Absent(_)), "the first removal told {first:?}");
     sandbox.await_absence().await?;
-    let again = provider.destroy(sandbox.id(), &call(bench)).await?;
+    let again = provider.destroy(&sandbox.created.pin(), &call(bench)).await?;
     ensure!(
         matches!(again, Removal::Proved(_) | Removal::Absent(_)),
         "a removal of what is gone told {again:?}"
@@ -141,11 +141,29 @@ pub(super) async fn a_removal_of_what_never_was_changes_nothing(
     bench: &dyn Bench,
 ) -> Result<(), Failure> {
     let bystander = bare(bench).await?;
-    let removal = bench.provider().destroy(&unknown_sandbox(bench)?, &call(bench)).await?;
+    let unknown = Pin { sandbox: unknown_sandbox(bench)?, ..bystander.created.pin() };
+    let removal = bench.provider().destroy(&unknown, &call(bench)).await?;
     ensure!(matches!(removal, Removal::Absent(_)), "it told {removal:?}");
     let status = bystander.status().await?;
     ensure!(matches!(status, Status::Present { .. }), "another sandbox is {status:?}");
     bystander.remove().await
+}
+
+pub(super) async fn a_removal_of_another_birth_changes_nothing(
+    bench: &dyn Bench,
+) -> Result<(), Failure> {
+    let provider = bench.provider();
+    if !provider.capabilities().compares_births {
+        return Ok(());
+    }
+    let (sandbox, other) = (prepared(bench).await?, bare(bench).await?);
+    let another = Pin { birth: other.created.birth.clone(), ..sandbox.created.pin() };
+    let removal = provider.destroy(&another, &call(bench)).await?;
+    ensure!(matches!(removal, Removal::Stranger(_)), "it told {removal:?}");
+    let printed = sandbox.run(&["echo", "alive"]).await?;
+    ensure!(printed.output == b"alive\n", "it printed {:?}", printed.output);
+    other.remove().await?;
+    sandbox.remove().await
 }
 
 pub(super) async fn nothing_is_done_in_what_never_was(bench: &dyn Bench) -> Result<(), Failure> {

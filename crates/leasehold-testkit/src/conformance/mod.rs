@@ -63,6 +63,7 @@ pub const CASES: &[Case] = cases![
     life::what_never_was_is_absent,
     life::a_removal_is_proved_and_may_be_repeated,
     life::a_removal_of_what_never_was_changes_nothing,
+    life::a_removal_of_another_birth_changes_nothing,
     life::nothing_is_done_in_what_never_was,
     life::a_removal_ends_the_commands,
     life::nothing_starts_after_a_removal,

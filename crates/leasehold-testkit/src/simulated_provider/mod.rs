@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use leasehold_core::{AccountId, SandboxId, SandboxName};
+use leasehold_core::{AccountId, Pin, SandboxId, SandboxName};
 use leasehold_ports::{
     Call, Capabilities, CommandRequest, CreateRequest, Created, Facts, Fence, Identity,
     InventoryEntry, InventoryPage, Preparation, Provider, ProviderError, Removal, RunningProcess,
@@ -202,10 +202,10 @@ impl Provider for SimulatedProvider {
         Ok(self.attach(sandbox, command))
     }
 
-    async fn destroy(&self, sandbox: &SandboxId, call: &Call) -> Result<Removal, ProviderError> {
-        let id = sandbox.clone();
-        self.perform_in(Operation::Destroy, sandbox, call, move |world, truth, account, fault| {
-            Ok(world.destroy(truth, account, &id, fault))
+    async fn destroy(&self, pin: &Pin, call: &Call) -> Result<Removal, ProviderError> {
+        let (id, wanted) = (pin.sandbox.clone(), pin.clone());
+        self.perform_in(Operation::Destroy, &id, call, move |world, truth, account, fault| {
+            Ok(world.destroy(truth, account, &wanted, fault))
         })
         .await
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    AccountId, BirthFingerprint, CommandId, Evidence, Grant, Marker, SandboxId, SandboxName,
+    AccountId, BirthFingerprint, CommandId, Evidence, Grant, Marker, Pin, SandboxId, SandboxName,
 };
 use leasehold_ports::{
     CommandRequest, Created, Fence, FenceTag, NotStarted, Preparation, ProviderError, Removal,
@@ -303,10 +303,10 @@ impl World {
         &self,
         truth: &mut GroundTruth,
         account: &AccountId,
-        id: &SandboxId,
+        pin: &Pin,
         fault: Option<Fault>,
     ) -> Removal {
-        let now = truth.now;
+        let (now, id) = (truth.now, &pin.sandbox);
         let Ok(found) = truth.find(account, id) else {
             let known = truth.sandboxes.iter().rev().find(|sandbox| &sandbox.id == id);
             let readable = known
@@ -319,6 +319,10 @@ impl World {
                 Removal::Absent(Evidence::of("delete answered 404"))
             };
         };
+        let other = truth.sandboxes[found].birth != pin.birth;
+        if other && self.settings.capabilities.compares_births {
+            return Removal::Stranger(Evidence::of("delete answered: another birth"));
+        }
         if truth.sandboxes[found].destroying_from.is_some() {
             return Removal::Accepted;
         }

@@ -56,6 +56,7 @@ impl WorldSettings {
                 suspend: false,
                 fork: false,
                 clean: CleanStrategy::WholeTree,
+                compares_births: false,
             },
             facts: Facts {
                 create_horizon: Duration::from_secs(60),
@@ -88,6 +89,7 @@ impl WorldSettings {
         if stream.happens(500) {
             settings.capabilities.clean = CleanStrategy::Baseline;
         }
+        settings.capabilities.compares_births = stream.happens(500);
         settings.facts = Facts {
             create_horizon: seconds(stream, &[1, 30, 120]),
             read_lag: seconds(stream, &[0, 2, 10]),

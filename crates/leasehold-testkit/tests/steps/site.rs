@@ -133,7 +133,7 @@ impl Site {
     }
 
     /// Every row, open or closed, oldest first.
-    pub(crate) async fn rows(&self) -> Vec<Lease> {
+    pub(crate) async fn rows(&self) -> Vec<Arc<Lease>> {
         let filter = LeaseFilter { closed: true, limit: u32::MAX, ..LeaseFilter::default() };
         let mut rows = self.memory.list(&filter).await.expect("a ledger that can be read");
         rows.sort_by_key(|row| row.created_at);

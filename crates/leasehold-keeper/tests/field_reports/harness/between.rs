@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use leasehold_core::{AccountId, SandboxId, SandboxName};
+use leasehold_core::{AccountId, Pin, SandboxId, SandboxName};
 use leasehold_ports::{
     Call, Capabilities, CommandRequest, CreateRequest, Created, Facts, Fence, Identity,
     InventoryEntry, InventoryPage, Preparation, Provider, ProviderError, Removal, RunningProcess,
@@ -145,7 +145,7 @@ impl Provider for Between {
         self.pass_on(Operation::Start, self.provider.start(sandbox, request, call)).await
     }
 
-    async fn destroy(&self, sandbox: &SandboxId, call: &Call) -> Result<Removal, ProviderError> {
-        self.pass_on(Operation::Destroy, self.provider.destroy(sandbox, call)).await
+    async fn destroy(&self, pin: &Pin, call: &Call) -> Result<Removal, ProviderError> {
+        self.pass_on(Operation::Destroy, self.provider.destroy(pin, call)).await
     }
 }
