@@ -77,6 +77,7 @@ impl Writer {
             boot: nodes::boot(),
             queue,
             last_group: 1,
+            alone: None,
             marked_at,
             broken: None,
         };
@@ -130,6 +131,8 @@ struct WriterThread {
     boot: String,
     queue: mpsc::Receiver<Job>,
     last_group: usize,
+    /// What was taken from the queue, and is to be done after the group.
+    alone: Option<Alone>,
     marked_at: Timestamp,
     /// Why nothing can be written any more, until the ledger is opened again.
     broken: Option<String>,
@@ -153,12 +156,11 @@ impl WriterThread {
     fn run(&mut self) {
         let mut group = Vec::new();
         while let Some(first) = self.queue.blocking_recv() {
-            let alone = self.gather(first, &mut group);
+            self.gather(first, &mut group);
             if !group.is_empty() {
-                self.last_group = group.len();
-                self.write(&mut group);
+                self.write(&mut group, self.alone.is_none());
             }
-            if let Some(alone) = alone {
+            if let Some(alone) = self.alone.take() {
                 alone(&mut self.connection);
             }
         }
@@ -166,28 +168,28 @@ impl WriterThread {
 
     /// Collects what waits. When the group before was answered, its writers came back one by one:
     /// giving way to them for some microseconds makes one group of them instead of two.
-    fn gather(&mut self, first: Job, group: &mut Vec<Waiting>) -> Option<Alone> {
-        let mut gave_way = 0;
-        let mut next = Some(first);
-        loop {
-            match next {
-                Some(Job::Grouped(work, answer)) => group.push((work, answer)),
-                Some(Job::Alone(alone)) => return Some(alone),
-                None if gave_way >= GIVE_WAY || group.len() >= self.last_group => return None,
-                None => {
-                    gave_way += 1;
-                    thread::yield_now();
-                }
+    fn gather(&mut self, first: Job, group: &mut Vec<Waiting>) {
+        match first {
+            Job::Grouped(work, answer) => group.push((work, answer)),
+            Job::Alone(alone) => {
+                self.alone = Some(alone);
+                return;
             }
-            if group.len() >= GROUP {
-                return None;
+        }
+        for _ in 0..GIVE_WAY {
+            self.alone = take_waiting(&mut self.queue, group);
+            if self.alone.is_some() || group.len() >= self.last_group.min(GROUP) {
+                return;
             }
-            next = self.queue.try_recv().ok();
+            thread::yield_now();
         }
     }
 
-    fn write(&mut self, group: &mut Vec<Waiting>) {
-        match self.transaction(group) {
+    /// Writes the group; with `more`, also what comes while it waits for its turn.
+    fn write(&mut self, group: &mut Vec<Waiting>, more: bool) {
+        let outcome = self.transaction(group, more);
+        self.last_group = group.len();
+        match outcome {
             Ok(written) => {
                 self.time.raise(written.now);
                 for ((_, answer), outcome) in group.drain(..).zip(written.answers) {
@@ -209,14 +211,18 @@ impl WriterThread {
             }
             Err(_) => {
                 for waiting in std::mem::take(group) {
-                    self.write(&mut vec![waiting]);
+                    self.write(&mut vec![waiting], false);
                 }
             }
         }
     }
 
     /// One transaction for the group. An error means that nothing of it is written.
-    fn transaction(&mut self, group: &mut [Waiting]) -> Result<Written, LedgerError> {
+    fn transaction(
+        &mut self,
+        group: &mut Vec<Waiting>,
+        more: bool,
+    ) -> Result<Written, LedgerError> {
         if let Some(problem) = &self.broken {
             return Err(LedgerError::Unavailable { problem: problem.clone(), source: None });
         }
@@ -225,6 +231,10 @@ impl WriterThread {
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(storage)?;
+        if more {
+            // Another process may have had its turn for some milliseconds.
+            self.alone = take_waiting(&mut self.queue, group);
+        }
         let head = head(&transaction)?;
         time.raise(head.floor);
         let now = time.now();
@@ -286,6 +296,18 @@ impl WriterThread {
             tracing::warn!(%error, "the file beside the ledger could not be brought up to date");
         }
     }
+}
+
+/// Takes what waits into the group, up to work that is done between transactions.
+fn take_waiting(queue: &mut mpsc::Receiver<Job>, group: &mut Vec<Waiting>) -> Option<Alone> {
+    while group.len() < GROUP {
+        match queue.try_recv() {
+            Ok(Job::Grouped(work, answer)) => group.push((work, answer)),
+            Ok(Job::Alone(alone)) => return Some(alone),
+            Err(_) => break,
+        }
+    }
+    None
 }
 
 /// Does one commit of the group, and takes it back if it is refused. An error is the transaction's.
