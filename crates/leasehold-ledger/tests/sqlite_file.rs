@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{SystemRandom, open, open_now};
-use leasehold_core::{Ending, Lease, Timestamp, due_at};
+use leasehold_core::{Ending, EventKind, Lease, Timestamp, due_at};
 use leasehold_ledger::SqliteLedger;
 use leasehold_ledger::suite::TestClock;
 use leasehold_ledger::suite::samples::{
     NOW, active, closed, ids, keyed, next, node, place, replace, requested, store, update,
+    update_noting,
 };
 use leasehold_ports::{Clock, LeaseFilter, Ledger, LedgerError, LedgerMode};
 use rusqlite::Connection;
@@ -116,7 +117,7 @@ fn a_newer_ledger_is_not_touched() {
     };
     let before = looks_like();
     let refusal = open_now(state.path()).unwrap_err();
-    assert!(matches!(refusal, LedgerError::TooNew { found: 99, known: 2 }), "{refusal}");
+    assert!(matches!(refusal, LedgerError::TooNew { found: 99, known: 4 }), "{refusal}");
     assert_eq!(looks_like(), before);
 }
 
@@ -408,6 +409,28 @@ async fn compaction_shortens_histories_and_keeps_tombstones() {
 }
 
 #[tokio::test]
+async fn a_gap_in_a_history_is_found() {
+    for damage in [
+        "DROP TRIGGER events_of_open_leases_stay; DELETE FROM events WHERE sequence = 2",
+        "DROP TRIGGER events_of_open_leases_stay; DELETE FROM events WHERE sequence = 3",
+        "DROP TRIGGER events_stand; UPDATE events SET previous = NULL WHERE sequence = 3",
+        "UPDATE leases SET last_event = 2",
+    ] {
+        let state = tempfile::tempdir().unwrap();
+        let ledger = open_now(state.path()).unwrap();
+        let row = active("ls_one");
+        store(&ledger, &row).await;
+        let both = vec![EventKind::ParkBegan, EventKind::ParkBegan];
+        let row = next(&row, |_| {});
+        ledger.commit(vec![update_noting(&row, both)]).await.unwrap();
+        assert!(ledger.check().await.unwrap().is_whole());
+        run(&ledger, damage).await;
+        let found = ledger.check().await.unwrap().rows;
+        assert_eq!(found, [("ls_one".to_owned(), "its history has a gap".to_owned())], "{damage}");
+    }
+}
+
+#[tokio::test]
 async fn rows_and_events_cannot_be_removed_or_changed_by_mistake() {
     let state = tempfile::tempdir().unwrap();
     let ledger = open_now(state.path()).unwrap();
@@ -460,6 +483,14 @@ async fn e7_a_ledger_of_format_1_is_read() {
     let ledger = open_now(state.path()).unwrap();
     let rows = ledger.list(&LeaseFilter { closed: true, ..LeaseFilter::default() }).await.unwrap();
     assert_eq!(ids(&rows), ["ls_active", "ls_closed", "ls_creating", "ls_debt"]);
+    assert!(ledger.check().await.unwrap().is_whole());
+    for row in &rows {
+        assert_eq!(ledger.events(&row.id, 0, 10).await.unwrap().events.len(), 1, "{}", row.id);
+    }
+    replace(&ledger, &closed(&rows[0])).await;
+    let noted = update_noting(&closed(&closed(&rows[0])), vec![EventKind::ParkBegan]);
+    ledger.commit(vec![noted]).await.unwrap();
+    assert_eq!(ledger.events(&rows[0].id, 0, 10).await.unwrap().events.len(), 2);
     assert!(ledger.check().await.unwrap().is_whole());
     let refused = ledger.commit(vec![update(&next(&rows[0], |row| row.version += 1))]).await;
     assert!(matches!(refused, Err(LedgerError::Conflict { .. })));

@@ -10,6 +10,7 @@ use rusqlite::{Connection, params};
 
 use super::columns::time;
 use super::failure::{storage, unsuitable};
+use super::queries::HISTORY;
 use super::{SqliteLedger, migrations};
 
 /// What [`SqliteLedger::check`] found.
@@ -54,7 +55,9 @@ impl SqliteLedger {
         let mut report = self
             .readers
             .read(|connection| {
-                Ok(CheckReport { file: integrity(connection)?, rows: counts(connection)? })
+                let mut rows = counts(connection)?;
+                rows.extend(broken_histories(connection)?);
+                Ok(CheckReport { file: integrity(connection)?, rows })
             })
             .await?;
         report.rows.extend(leasehold_ports::Ledger::damaged(self).await?);
@@ -113,11 +116,20 @@ fn compact_step(
     for (lease, _, old) in &rows {
         if *old {
             let events = connection
-                .execute("DELETE FROM events WHERE lease = ?1", [lease])
+                .execute(
+                    &format!(
+                        "DELETE FROM events WHERE sequence IN \
+                         ({HISTORY} SELECT sequence FROM history)"
+                    ),
+                    params![lease, 0],
+                )
                 .map_err(storage)?;
             removed += u64::try_from(events).unwrap_or(u64::MAX);
             connection
-                .execute("UPDATE leases SET events_removed = 1 WHERE lease = ?1", [lease])
+                .execute(
+                    "UPDATE leases SET events_removed = 1, last_event = NULL WHERE lease = ?1",
+                    [lease],
+                )
                 .map_err(storage)?;
         }
     }
@@ -151,21 +163,43 @@ fn integrity(connection: &Connection) -> Result<Vec<String>, LedgerError> {
     Ok(lines.into_iter().filter(|line| line != "ok").collect())
 }
 
+/// Leases whose history is not read in one piece, from the last event backwards.
+fn broken_histories(connection: &Connection) -> Result<Vec<(String, String)>, LedgerError> {
+    wrong(
+        connection,
+        "its history has a gap",
+        "SELECT id FROM leases JOIN (\
+             SELECT lease, sequence, previous, \
+                 lag(sequence) OVER by_lease AS earlier, lead(sequence) OVER by_lease AS later \
+             FROM events WINDOW by_lease AS (PARTITION BY lease ORDER BY sequence)) USING (lease) \
+         WHERE previous IS NOT earlier OR (later IS NULL AND last_event IS NOT sequence) \
+         UNION SELECT id FROM leases WHERE last_event IS NOT NULL \
+             AND NOT EXISTS (SELECT 1 FROM events WHERE sequence = last_event)",
+    )
+}
+
 /// Counts that limits and the brake go by.
 fn counts(connection: &Connection) -> Result<Vec<(String, String)>, LedgerError> {
-    let mut statement = connection
-        .prepare(
-            "SELECT 'owner ' || company || '/' || environment FROM owners \
-             WHERE open <> (SELECT count(*) FROM leases \
-                            WHERE open AND leases.owner = owners.owner) \
-             UNION ALL SELECT 'home ' || body FROM homes \
-             WHERE open <> (SELECT count(*) FROM leases WHERE open AND leases.home = homes.home)",
-        )
-        .map_err(storage)?;
-    let wrong: Vec<String> =
-        statement.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(storage)?;
-    Ok(wrong
-        .into_iter()
-        .map(|whose| (whose, "its count of open leases is wrong".to_owned()))
-        .collect())
+    wrong(
+        connection,
+        "its count of open leases is wrong",
+        "SELECT 'owner ' || company || '/' || environment FROM owners \
+         WHERE open <> (SELECT count(*) FROM leases \
+                        WHERE open AND leases.owner = owners.owner) \
+         UNION ALL SELECT 'home ' || body FROM homes \
+         WHERE open <> (SELECT count(*) FROM leases WHERE open AND leases.home = homes.home)",
+    )
+}
+
+/// Everything that `sql` finds, with what is wrong with it.
+fn wrong(
+    connection: &Connection,
+    problem: &str,
+    sql: &str,
+) -> Result<Vec<(String, String)>, LedgerError> {
+    let mut statement = connection.prepare(sql).map_err(storage)?;
+    let found = statement
+        .query_map([], |row| Ok((row.get(0)?, problem.to_owned())))
+        .and_then(Iterator::collect);
+    found.map_err(storage)
 }

@@ -21,6 +21,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0001_leases.sql"),
     include_str!("../../migrations/0002_clock.sql"),
     include_str!("../../migrations/0003_births.sql"),
+    include_str!("../../migrations/0004_events.sql"),
 ];
 
 /// Where SQLite keeps the user version and the application id in the first bytes of a file.

@@ -7,12 +7,15 @@ use super::migrations::MIGRATIONS;
 use super::queries::*;
 
 fn plan(query: &str) -> String {
+    plan_of(&format!("SELECT {READ} FROM leases {query}"))
+}
+
+fn plan_of(sql: &str) -> String {
     let connection = Connection::open_in_memory().unwrap();
     for migration in MIGRATIONS {
         connection.execute_batch(migration).unwrap();
     }
-    let sql = format!("EXPLAIN QUERY PLAN SELECT {READ} FROM leases {query}");
-    let mut statement = connection.prepare(&sql).unwrap();
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let lines = statement.raw_query().mapped(|row| row.get::<_, String>(3));
     lines.map(Result::unwrap).collect::<Vec<_>>().join("; ")
 }
@@ -43,4 +46,11 @@ fn searches_touch_only_what_they_find() {
         let plan = plan(query);
         assert!(!plan.contains("SCAN"), "{query}: {plan}");
     }
+}
+
+#[test]
+fn a_history_touches_only_its_own_events() {
+    let plan = plan_of(&format!("{HISTORY} SELECT sequence FROM history ORDER BY sequence"));
+    assert!(!plan.contains("SCAN events"), "{plan}");
+    assert!(plan.contains("SEARCH events USING INTEGER PRIMARY KEY (rowid=?)"), "{plan}");
 }

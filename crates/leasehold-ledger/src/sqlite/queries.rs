@@ -256,6 +256,14 @@ pub(super) fn damaged_after(
     Ok((damaged, last))
 }
 
+/// The events of the lease `?1` after the sequence number `?2`, from the last one backwards.
+pub(super) const HISTORY: &str = "WITH RECURSIVE history (sequence, previous) AS (\
+         SELECT sequence, previous FROM events \
+         WHERE sequence = (SELECT last_event FROM leases WHERE lease = ?1) AND sequence > ?2 \
+         UNION ALL SELECT events.sequence, events.previous \
+         FROM history JOIN events ON events.sequence = history.previous \
+         WHERE events.sequence > ?2)";
+
 pub(super) fn events(
     connection: &Connection,
     lease: &LeaseId,
@@ -270,8 +278,10 @@ pub(super) fn events(
     let Some((row, older_removed)) = row else { return Ok(EventPage::default()) };
     let mut statement = prepare(
         connection,
-        "SELECT sequence, at, epoch, actor, body FROM events \
-         WHERE lease = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3",
+        &format!(
+            "SELECT sequence, at, epoch, actor, body FROM events WHERE sequence IN \
+             ({HISTORY} SELECT sequence FROM history ORDER BY sequence LIMIT ?3) ORDER BY sequence"
+        ),
     )?;
     let mut rows = statement.query(params![row, integer(after), limit]).map_err(storage)?;
     let mut page = EventPage { events: Vec::new(), older_removed };

@@ -54,6 +54,8 @@ pub(super) struct Replaced {
     row: i64,
     attempt: Option<String>,
     nodes: String,
+    due_at: i64,
+    last_event: Option<i64>,
 }
 
 /// The writer's connection, inside its transaction.
@@ -131,8 +133,8 @@ impl<'a> SqliteRows<'a> {
         )?;
         self.run(
             "INSERT INTO leases (id, version, kind, state, open, owner, home, acquire_key, \
-             sandbox, attempt, nodes, due_at, expires_at, ended_at, body) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+             sandbox, attempt, nodes, due_at, expires_at, ended_at, body, last_event) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             params![
                 lease.id.as_str(),
                 integer(lease.version),
@@ -149,19 +151,27 @@ impl<'a> SqliteRows<'a> {
                 time(lease.expires_at()),
                 ended(lease),
                 prepared.body,
+                self.last_event(prepared, None),
             ],
         )?;
         Ok(self.connection.last_insert_rowid())
     }
 
-    /// Two statements, since a statement that names a column rewrites each index that has it: most
-    /// updates change neither state nor sandbox, and few open or close.
+    /// Several statements, since a statement that names a column rewrites each index that has it:
+    /// most updates change neither state nor sandbox, few open or close, and not all move the time
+    /// at which the row is due.
     fn update(&self, prepared: &Prepared, before: &Stored<Replaced>) -> Result<(), LedgerError> {
         let lease = &prepared.entry.lease;
         let row = before.extra.row;
         self.run(
-            "UPDATE leases SET version = ?2, kind = ?3, attempt = ?4, nodes = ?5, due_at = ?6, \
-             expires_at = ?7, ended_at = ?8, body = ?9 WHERE lease = ?1",
+            if before.extra.due_at == due(lease) {
+                "UPDATE leases SET version = ?2, kind = ?3, attempt = ?4, nodes = ?5, \
+                 expires_at = ?7, ended_at = ?8, body = ?9, last_event = ?10 \
+                 WHERE lease = ?1 AND due_at = ?6"
+            } else {
+                "UPDATE leases SET version = ?2, kind = ?3, attempt = ?4, nodes = ?5, due_at = ?6, \
+                 expires_at = ?7, ended_at = ?8, body = ?9, last_event = ?10 WHERE lease = ?1"
+            },
             params![
                 row,
                 integer(lease.version),
@@ -172,6 +182,7 @@ impl<'a> SqliteRows<'a> {
                 time(lease.expires_at()),
                 ended(lease),
                 prepared.body,
+                self.last_event(prepared, before.extra.last_event),
             ],
         )?;
         let was_open = before.state != State::Closed;
@@ -240,16 +251,32 @@ impl<'a> SqliteRows<'a> {
         Ok(())
     }
 
-    fn append(&mut self, prepared: &Prepared, row: i64, at: Timestamp) -> Result<(), LedgerError> {
+    /// The sequence number of the row's last event once those of the write are appended.
+    fn last_event(&self, prepared: &Prepared, before: Option<i64>) -> Option<i64> {
+        match u64::try_from(prepared.events.len()) {
+            Ok(0) => before,
+            more => Some(integer(self.sequence.saturating_add(more.unwrap_or(u64::MAX)))),
+        }
+    }
+
+    fn append(
+        &mut self,
+        prepared: &Prepared,
+        row: i64,
+        mut previous: Option<i64>,
+        at: Timestamp,
+    ) -> Result<(), LedgerError> {
         for body in &prepared.events {
             // A refused commit leaves a gap, which means nothing.
             self.sequence += 1;
+            let sequence = integer(self.sequence);
             self.run(
-                "INSERT INTO events (lease, sequence, at, epoch, actor, body) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                "INSERT INTO events (sequence, lease, previous, at, epoch, actor, body) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 params![
+                    sequence,
                     row,
-                    integer(self.sequence),
+                    previous.replace(sequence),
                     time(at),
                     integer(prepared.entry.lease.epoch.0),
                     prepared.entry.actor,
@@ -287,7 +314,7 @@ impl Rows for SqliteRows<'_> {
             .connection
             .prepare_cached(
                 "SELECT lease, version, state, sandbox, attempt, nodes, acquire_key, company, \
-                 environment, homes.body \
+                 environment, homes.body, due_at, last_event \
                  FROM leases JOIN owners USING (owner) JOIN homes USING (home) WHERE id = ?1",
             )
             .and_then(|mut statement| {
@@ -303,7 +330,13 @@ impl Rows for SqliteRows<'_> {
                             columns::state_named(row.get_ref(2)?.as_str()?),
                             row.get::<_, Option<String>>(3)?,
                             same_identity,
-                            Replaced { row: row.get(0)?, attempt: row.get(4)?, nodes: row.get(5)? },
+                            Replaced {
+                                row: row.get(0)?,
+                                attempt: row.get(4)?,
+                                nodes: row.get(5)?,
+                                due_at: row.get(10)?,
+                                last_event: row.get(11)?,
+                            },
                         ))
                     })
                     .optional()
@@ -402,7 +435,7 @@ impl Rows for SqliteRows<'_> {
             }
         };
         self.index(prepared, row, before.as_ref())?;
-        self.append(prepared, row, at)
+        self.append(prepared, row, before.and_then(|before| before.extra.last_event), at)
     }
 }
 
