@@ -231,10 +231,6 @@ impl WriterThread {
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(storage)?;
-        if more {
-            // Another process may have had its turn for some milliseconds.
-            self.alone = take_waiting(&mut self.queue, group);
-        }
         let head = head(&transaction)?;
         time.raise(head.floor);
         let now = time.now();
@@ -242,10 +238,17 @@ impl WriterThread {
         let mut rows = SqliteRows::new(&transaction, head.sequence);
         let mut braked = false;
         let mut answers = Vec::with_capacity(group.len());
-        for (work, _) in group {
-            let answer = saved(&mut rows, work, circumstances)?;
-            braked |= matches!(answer, Err(LedgerError::Braked { .. }));
-            answers.push(answer);
+        while answers.len() < group.len() {
+            for (work, _) in group.iter_mut().skip(answers.len()) {
+                let answer = saved(&mut rows, work, circumstances)?;
+                braked |= matches!(answer, Err(LedgerError::Braked { .. }));
+                answers.push(answer);
+            }
+            if more && self.alone.is_none() {
+                // What has come meanwhile shares the sync, and another process's turn, which may
+                // have taken some milliseconds.
+                self.alone = take_waiting(&mut self.queue, group);
+            }
         }
         let sequence = rows.sequence();
         let turned_on = braked && !head.brake_on;
