@@ -46,6 +46,7 @@ pub(crate) struct Commands {
     commands: BTreeMap<String, Command>,
     /// Main processes that have not been reaped.
     by_pid: BTreeMap<i32, String>,
+    latest_grant: u64,
 }
 
 impl Commands {
@@ -70,6 +71,7 @@ impl Commands {
     /// Adds a command that was forked.
     pub(crate) fn add(&mut self, id: String, grant: u64, spawned: Spawned, caller: Caller) {
         let Spawned { pid, progress } = spawned;
+        self.latest_grant = self.latest_grant.max(grant);
         self.by_pid.insert(pid.as_raw_nonzero().get(), id.clone());
         let phase = Phase::Starting { progress, callers: vec![caller] };
         self.commands.insert(id, Command { pid, grant, phase, end: None, waiting: Vec::new() });
@@ -137,6 +139,11 @@ impl Commands {
     /// `None` when there is no such command.
     pub(crate) fn main_process(&self, id: &str) -> Option<Option<Pid>> {
         self.commands.get(id).map(|command| command.end.is_none().then_some(command.pid))
+    }
+
+    /// The latest grant of which a command was started; 0 before the first.
+    pub(crate) const fn latest_grant(&self) -> u64 {
+        self.latest_grant
     }
 
     /// How many main processes run.

@@ -160,6 +160,10 @@ pub struct Fence {
     pub tag: String,
 }
 
+const fn everything() -> u64 {
+    u64::MAX
+}
+
 /// What the manager can ask.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "snake_case")]
@@ -191,8 +195,14 @@ pub enum Request {
         /// Milliseconds after which it is given up as unconfirmed.
         limit_ms: u64,
     },
-    /// Kill every process but the init until none is left. Answer: [`Answer::Done`], once that is so.
-    Clean,
+    /// Kill every process but the init until none is left. Answer: [`Answer::Done`], once that is so; or
+    /// [`Answer::Refused`].
+    Clean {
+        /// The last grant that is over: once a command of a later one was started, nothing is killed.
+        /// Managers that do not know of this ask for everything.
+        #[serde(default = "everything")]
+        over: u64,
+    },
     /// Set the marker and the first fence. Answer: [`Answer::Done`] or [`Answer::Refused`].
     Prepare {
         /// What proves that this is the sandbox that the record means.
@@ -358,6 +368,11 @@ pub enum Refusal {
     NotWritten {
         /// The error in words.
         message: String,
+    },
+    /// A command of a later grant was started than the one that is over.
+    LaterGrant {
+        /// The latest.
+        started: u64,
     },
     /// There is no such signal.
     NoSuchSignal,

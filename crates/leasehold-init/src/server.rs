@@ -198,7 +198,12 @@ impl Server {
                 self.terminations.push(Termination::new(command, caller, grace, limit));
                 None
             }
-            Request::Clean => {
+            Request::Clean { over } => {
+                let started = self.commands.latest_grant();
+                if started > over {
+                    let reason = Refusal::LaterGrant { started };
+                    return Some((caller, Answer::Refused { reason }));
+                }
                 self.cleaning.callers.push(caller);
                 None
             }

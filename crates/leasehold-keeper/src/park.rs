@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_core::{
-    Caller, CleanOutcome, Input, Lease, LeaseId, Receipt, Refusal, ReleaseGoal, State, Step,
+    Caller, CleanOutcome, Grant, Input, Lease, LeaseId, Receipt, Refusal, ReleaseGoal, State, Step,
 };
 use leasehold_ports::ProviderError;
 
@@ -80,6 +80,7 @@ impl Keeper {
         // First the fence inside: whatever still waits to be started under the old grant will not
         // start after the kill.
         let fence = self.inner.secret.fence(lease, lease.grant.next());
+        let over = self.over(lease);
         for tried in 0..CLEAN_TRIES {
             let access = match self.access(&lease.home).await {
                 Ok(access) => access,
@@ -89,7 +90,7 @@ impl Keeper {
             let work = async {
                 self.check_birth(&access, pin).await?;
                 access.provider.raise_fence(&pin.sandbox, &fence, &call).await?;
-                access.provider.clean(&pin.sandbox, &call).await
+                access.provider.clean(&pin.sandbox, over, &call).await
             };
             match self.limited(&call, work).await {
                 Ok(()) => return CleanOutcome::Clean,
@@ -101,6 +102,12 @@ impl Keeper {
             self.inner.clock.sleep(Duration::from_millis(200)).await;
         }
         CleanOutcome::Unconfirmed
+    }
+
+    /// The last grant that a clean may end: the row's. Where the row is older than a restore, nobody
+    /// knows which grants the lost record gave, and every one is over.
+    pub(crate) fn over(&self, lease: &Lease) -> Grant {
+        if self.is_older_than_restore(lease) { Grant(u64::MAX) } else { lease.grant }
     }
 
     /// Waits until every node with commands on the lease has brought them to an end, for as long as

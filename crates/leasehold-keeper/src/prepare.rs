@@ -33,7 +33,8 @@ impl Keeper {
                 let call = access.call(self, lease.clocks.provisioning);
                 let work = async {
                     if taken_over {
-                        access.provider.clean(&pin.sandbox, &call).await?;
+                        let over = self.over(&lease);
+                        access.provider.clean(&pin.sandbox, over, &call).await?;
                     }
                     access.provider.prepare(&pin.sandbox, &preparation, &call).await
                 };

@@ -169,7 +169,7 @@ impl Keeper {
         let raised = async {
             access.provider.raise_fence(&pin.sandbox, &fence, &call).await?;
             if suspect {
-                access.provider.clean(&pin.sandbox, &call).await?;
+                access.provider.clean(&pin.sandbox, self.over(lease), &call).await?;
             }
             Ok(())
         };
@@ -181,7 +181,7 @@ impl Keeper {
 
     /// Whether the row was parked before the ledger was found to be a copy: what happened since, on
     /// the record that was lost, nobody knows.
-    fn is_older_than_restore(&self, lease: &Lease) -> bool {
+    pub(crate) fn is_older_than_restore(&self, lease: &Lease) -> bool {
         let cleaned_since = |restored| lease.cleaned_at.is_some_and(|cleaned| cleaned > restored);
         self.inner.ledger.restored_at().is_some_and(|restored| !cleaned_since(restored))
     }

@@ -157,7 +157,7 @@ async fn executions(provider: &LocalProvider) {
         )
         .await;
         let start = Instant::now();
-        provider.clean(&sandbox.sandbox, &call()).await.unwrap();
+        provider.clean(&sandbox.sandbox, Grant(1), &call()).await.unwrap();
         cleans.0.push(start.elapsed());
     }
     cleans.report("clean of two processes");

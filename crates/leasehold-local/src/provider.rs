@@ -366,13 +366,19 @@ impl Provider for LocalProvider {
         }
     }
 
-    async fn clean(&self, sandbox: &SandboxId, call: &Call) -> Result<(), ProviderError> {
-        match self
-            .shared
-            .ask(sandbox, Request::Clean, "waiting for the sandbox's processes to end", call)
-            .await?
-        {
+    async fn clean(
+        &self,
+        sandbox: &SandboxId,
+        over: Grant,
+        call: &Call,
+    ) -> Result<(), ProviderError> {
+        let request = Request::Clean { over: over.0 };
+        let what = "waiting for the sandbox's processes to end";
+        match self.shared.ask(sandbox, request, what, call).await? {
             Answer::Done => Ok(()),
+            Answer::Refused { reason: Refusal::LaterGrant { started } } => {
+                Err(ProviderError::Busy { message: format!("grant {started} is in use") })
+            }
             other => Err(refusal(&other)),
         }
     }

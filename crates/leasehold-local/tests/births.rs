@@ -302,7 +302,7 @@ async fn a_sandbox_outlives_its_manager_and_is_found_used_and_destroyed_by_the_n
     assert!(leaks.note_processes() >= 2, "the init and the sleeper");
     let status = provider.status(&id, &call()).await.unwrap();
     assert!(matches!(status, Status::Present { state: ObservedState::Running, .. }), "{status:?}");
-    provider.clean(&id, &call()).await.unwrap();
+    provider.clean(&id, leasehold_core::Grant(1), &call()).await.unwrap();
     let process = provider.start(&id, &script("echo taken over"), &call()).await.unwrap();
     assert_eq!(collect(process).await.output, "taken over\n");
     let pin = pin_of(&provider, &id).await;

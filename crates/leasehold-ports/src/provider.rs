@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use leasehold_core::catalogue::codes;
 use leasehold_core::{
-    AccountId, BirthFingerprint, Evidence, MachineId, Marker, Pin, SandboxId, SandboxName, Spec,
-    Timestamp,
+    AccountId, BirthFingerprint, Evidence, Grant, MachineId, Marker, Pin, SandboxId, SandboxName,
+    Spec, Timestamp,
 };
 use secrecy::SecretString;
 
@@ -320,8 +320,15 @@ pub trait Provider: Send + Sync {
         call: &Call,
     ) -> Result<(), ProviderError>;
 
-    /// Ends everything outside the baseline, and returns when that is confirmed.
-    async fn clean(&self, sandbox: &SandboxId, call: &Call) -> Result<(), ProviderError>;
+    /// Ends everything outside the baseline, and returns when that is confirmed. `over` is the last
+    /// grant that is over. Once a command of a later one was started in the sandbox, `Busy` is the
+    /// answer and nothing is ended: a call that comes late, whose node may be dead, harms nobody.
+    async fn clean(
+        &self,
+        sandbox: &SandboxId,
+        over: Grant,
+        call: &Call,
+    ) -> Result<(), ProviderError>;
 
     /// Starts a command.
     async fn start(

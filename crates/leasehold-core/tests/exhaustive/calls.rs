@@ -5,7 +5,7 @@ use leasehold_core::Step;
 use crate::judge::{self, Violation};
 use crate::moves::{Fate, Moves, Outcome};
 use crate::rows::{Ask, Facts, Who};
-use crate::world::{CALLS, Call, CallKind, Found, Node, Phase, Stage, Tick, World};
+use crate::world::{Bounds, CALLS, Call, CallKind, Found, Node, Phase, Stage, Tick, World};
 
 /// Before no particular tick.
 const ANY_TIME: Tick = Tick::MAX;
@@ -74,7 +74,10 @@ impl Moves<'_> {
                 if starts { Found::Yes } else { Found::Refused }
             }
             CallKind::Clean => {
-                if by_id == Found::Yes {
+                let later_started = world.sandbox(slot).running >> call.number != 0;
+                if by_id == Found::Yes && later_started && self.bounds.cleans_name_their_grant {
+                    Found::Refused
+                } else if by_id == Found::Yes {
                     if let Some(violation) = judge::clean(world, self.rows, &call) {
                         return Err(violation);
                     }
@@ -85,8 +88,10 @@ impl Moves<'_> {
                         *fence = call.number.max(*fence);
                     }
                     world.sandbox_mut(slot).running = 0;
+                    by_id
+                } else {
+                    by_id
                 }
-                by_id
             }
             CallKind::Verify => {
                 if by_id == Found::Yes {
@@ -180,14 +185,24 @@ impl Moves<'_> {
 }
 
 /// Sends the call that a row asks for.
-pub(crate) fn send_step(world: &mut World, node: Node, row: u8, facts: &Facts) -> bool {
+pub(crate) fn send_step(
+    bounds: &Bounds,
+    world: &mut World,
+    node: Node,
+    row: u8,
+    facts: &Facts,
+) -> bool {
     let (Some(step), Some((_, until))) = (facts.step, facts.claim) else { return false };
     let (kind, number, before) = match step {
         Step::FindAttempt => {
             (CallKind::Look, facts.attempt.map_or(0, |(number, _, _)| number), ANY_TIME)
         }
-        // Reversible calls have a deadline inside their claim.
+        // Reversible calls have a deadline inside their claim. Where a clean names the grant that is
+        // over it needs none: it may come however late.
         Step::Prepare => (CallKind::Prepare, 1, until),
+        Step::Clean if bounds.cleans_name_their_grant => {
+            (CallKind::Clean, facts.grant + 1, ANY_TIME)
+        }
         Step::Clean => (CallKind::Clean, facts.grant + 1, until),
         Step::Verify => (CallKind::Verify, facts.grant + 1, until),
         Step::Destroy => (CallKind::Destroy, 0, ANY_TIME),

@@ -106,11 +106,8 @@ impl Moves<'_> {
                 world.dead[node as usize] = true;
                 world.held[node as usize] = Held::default();
                 for call in world.calls.iter_mut().filter(|c| c.exists() && c.node == node) {
+                    // What it has asked for may still happen.
                     call.awaited = false;
-                    let reversible = matches!(call.kind, CallKind::Clean | CallKind::Verify);
-                    if reversible && !self.bounds.calls_outlive_nodes {
-                        *call = Call::default();
-                    }
                 }
                 Ok(true)
             }
@@ -260,7 +257,7 @@ impl Moves<'_> {
             && claims
             && after.step.is_some()
             && !creates
-            && !send_step(world, node, row, &after)
+            && !send_step(self.bounds, world, node, row, &after)
         {
             return Ok(Outcome::NoRoom);
         }

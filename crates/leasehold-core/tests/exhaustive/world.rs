@@ -43,9 +43,9 @@ pub(crate) struct Bounds {
     pub(crate) left: Left,
     /// Whether the ledger compares versions; if not, it is broken on purpose.
     pub(crate) compares: bool,
-    /// Whether reversible calls of a dead node may still execute; if not, they die with it, as those
-    /// to a sandbox on the node's own machine do.
-    pub(crate) calls_outlive_nodes: bool,
+    /// Whether a clean says which grant is over, and ends nothing once a command of a later one runs;
+    /// if not, the provider is broken on purpose.
+    pub(crate) cleans_name_their_grant: bool,
     /// Whether the leases are active already when the search begins.
     pub(crate) begins_active: bool,
     /// Whether a clean raises the fence before it kills; if not, the keeper is broken on purpose.

@@ -184,7 +184,7 @@ impl Sandbox {
     }
 
     pub async fn clean(&self) -> Result<(), ProviderError> {
-        self.provider.clean(self.id(), &call()).await
+        self.provider.clean(self.id(), Grant(1), &call()).await
     }
 
     /// Destroys it; it must be proved.

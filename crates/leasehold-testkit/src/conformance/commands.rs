@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use leasehold_ports::{CommandRequest, NotStarted, ProcessEnd, ProcessInput, Signal, StartError};
+use leasehold_core::Grant;
+use leasehold_ports::{
+    CommandRequest, NotStarted, ProcessEnd, ProcessInput, ProviderError, Signal, StartError,
+};
 use secrecy::SecretString;
 
 use super::bench::{Bench, Failure, call, command, ensure, finish, prepared, soon};
@@ -162,22 +165,40 @@ pub(super) async fn a_clean_ends_everything(bench: &dyn Bench) -> Result<(), Fai
     for script in scripts {
         processes.push(sandbox.start(&command(bench, &["sh", "-c", script])).await?);
     }
-    bench.provider().clean(sandbox.id(), &call(bench)).await?;
+    bench.provider().clean(sandbox.id(), Grant(1), &call(bench)).await?;
     for process in processes {
         let end = finish(bench, process).await?.end;
         ensure!(matches!(end, ProcessEnd::Signaled(_)), "after the clean one ended {end:?}");
     }
     // A clean sandbox takes commands, and a clean of it has nothing to do.
-    bench.provider().clean(sandbox.id(), &call(bench)).await?;
+    bench.provider().clean(sandbox.id(), Grant(1), &call(bench)).await?;
     let end = sandbox.run(&["true"]).await?.end;
     ensure!(end == ProcessEnd::Exited(0), "a command after the clean ended {end:?}");
+    sandbox.remove().await
+}
+
+pub(super) async fn a_clean_that_comes_late_ends_nothing_of_a_later_grant(
+    bench: &dyn Bench,
+) -> Result<(), Failure> {
+    let provider = bench.provider();
+    let sandbox = prepared(bench).await?;
+    sandbox.start(&command(bench, &["sleep", "1000"])).await?;
+    let over = Grant(1);
+    provider.clean(sandbox.id(), over, &call(bench)).await?;
+    let later = CommandRequest { grant: Grant(2), ..command(bench, &["cat"]) };
+    let process = sandbox.start(&CommandRequest { input: true, ..later }).await?;
+    let late = provider.clean(sandbox.id(), over, &call(bench)).await;
+    ensure!(matches!(late, Err(ProviderError::Busy { .. })), "a late clean told {late:?}");
+    let end = finish(bench, process).await?.end;
+    ensure!(end == ProcessEnd::Exited(0), "the command of the later grant ended {end:?}");
+    provider.clean(sandbox.id(), Grant(2), &call(bench)).await?;
     sandbox.remove().await
 }
 
 pub(super) async fn a_clean_leaves_other_sandboxes_alone(bench: &dyn Bench) -> Result<(), Failure> {
     let (one, other) = (prepared(bench).await?, prepared(bench).await?);
     let process = other.start(&command(bench, &["sleep", "2"])).await?;
-    bench.provider().clean(one.id(), &call(bench)).await?;
+    bench.provider().clean(one.id(), Grant(1), &call(bench)).await?;
     bench.clock().sleep(Duration::from_millis(10)).await;
     let end = finish(bench, process).await?.end;
     ensure!(end == ProcessEnd::Exited(0), "a command in the other ended {end:?}");

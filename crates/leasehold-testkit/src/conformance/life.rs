@@ -1,6 +1,6 @@
 //! From the create to the proof of absence.
 
-use leasehold_core::{Pin, SandboxName};
+use leasehold_core::{Grant, Pin, SandboxName};
 use leasehold_ports::{InventoryEntry, Preparation, ProviderError, Removal, StartError, Status};
 
 use super::bench::{
@@ -176,7 +176,7 @@ pub(super) async fn nothing_is_done_in_what_never_was(bench: &dyn Bench) -> Resu
         ("prepare", provider.prepare(&unknown, &preparation, &call(bench)).await),
         ("identify", provider.identify(&unknown, &call(bench)).await.map(drop)),
         ("raise_fence", provider.raise_fence(&unknown, &fence(9), &call(bench)).await),
-        ("clean", provider.clean(&unknown, &call(bench)).await),
+        ("clean", provider.clean(&unknown, Grant(1), &call(bench)).await),
         (
             "start",
             match started {

@@ -83,6 +83,7 @@ pub const CASES: &[Case] = cases![
     commands::a_signal_reaches_the_command,
     commands::what_ignores_signals_is_terminated,
     commands::a_clean_ends_everything,
+    commands::a_clean_that_comes_late_ends_nothing_of_a_later_grant,
     commands::a_clean_leaves_other_sandboxes_alone,
 ];
 

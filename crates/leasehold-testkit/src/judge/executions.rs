@@ -13,7 +13,10 @@ impl Judge {
             Mutation::Created { sandbox } => self.created(state, sandbox),
             Mutation::Prepared { sandbox } => self.touched(state, sandbox, "prepared"),
             Mutation::FenceRaised { sandbox } => self.touched(state, sandbox, "fenced"),
-            Mutation::Cleaned { sandbox } => self.touched(state, sandbox, "cleaned"),
+            Mutation::Cleaned { sandbox, ended } => {
+                self.touched(state, sandbox, "cleaned");
+                self.cleaned(state, sandbox, ended);
+            }
             Mutation::Started { sandbox, grant, label, .. } => {
                 self.touched(state, sandbox, "given a command");
                 self.started(state, sandbox, grant, label);
@@ -64,6 +67,26 @@ impl Judge {
         if sandbox.origin == Origin::Stranger {
             let report = format!("a stranger's sandbox {} was {how}", sandbox.id);
             self.violated(state, Invariant::Ownership, report);
+        }
+    }
+
+    /// A clean ends only commands of grants that are over. After a restore nobody knows which are.
+    fn cleaned(
+        &self,
+        state: &mut State,
+        sandbox: &SimulatedSandbox,
+        ended: Option<leasehold_core::Grant>,
+    ) {
+        let in_use = state.rows.values().find(|row| {
+            row.state == LeaseState::Active
+                && is_pinned_to(row, sandbox)
+                && ended == Some(row.grant)
+        });
+        if let Some(row) = in_use
+            && !state.restored
+        {
+            let report = format!("a clean ended commands of a grant in use: {}", describe(row));
+            self.violated(state, Invariant::Living, report);
         }
     }
 

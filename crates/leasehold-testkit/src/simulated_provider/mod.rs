@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use leasehold_core::{AccountId, Pin, SandboxId, SandboxName};
+use leasehold_core::{AccountId, Grant, Pin, SandboxId, SandboxName};
 use leasehold_ports::{
     Call, Capabilities, CommandRequest, CreateRequest, Created, Facts, Fence, Identity,
     InventoryEntry, InventoryPage, Preparation, Provider, ProviderError, Removal, RunningProcess,
@@ -176,11 +176,16 @@ impl Provider for SimulatedProvider {
         .await
     }
 
-    async fn clean(&self, sandbox: &SandboxId, call: &Call) -> Result<(), ProviderError> {
+    async fn clean(
+        &self,
+        sandbox: &SandboxId,
+        over: Grant,
+        call: &Call,
+    ) -> Result<(), ProviderError> {
         let id = sandbox.clone();
         let all_ended = self
             .perform_in(Operation::Clean, sandbox, call, move |world, truth, account, fault| {
-                let all_ended = world.clean(truth, account, &id)?;
+                let all_ended = world.clean(truth, account, &id, over)?;
                 Ok(all_ended && fault != Some(Fault::Unconfirmed))
             })
             .await?;

@@ -70,6 +70,7 @@ impl World {
             failed: false,
             destroying_from: None,
             gone_from: None,
+            latest_grant: Grant(0),
             processes: vec![init],
             commands: Vec::new(),
         }
@@ -202,17 +203,25 @@ impl World {
         Ok(())
     }
 
-    /// Ends everything that is not the sandbox's own. False if something does not end.
+    /// Ends everything that is not the sandbox's own, unless a command of a later grant than `over`
+    /// was started. False if something does not end.
     pub(crate) fn clean(
         &self,
         truth: &mut GroundTruth,
         account: &AccountId,
         id: &SandboxId,
+        over: Grant,
     ) -> Result<bool, ProviderError> {
         let found = self.usable(truth, account, id)?;
         let now = truth.now;
+        let latest = truth.sandboxes[found].latest_grant;
+        if latest > over {
+            return Err(ProviderError::Busy { message: format!("grant {latest} is in use") });
+        }
+        let ran = truth.sandboxes[found].running_commands(now).next().is_some();
         let all_ended = truth.sandboxes[found].end_commands(None, now);
-        self.observed(truth, &Mutation::Cleaned { sandbox: &truth.sandboxes[found] });
+        let ended = ran.then_some(latest);
+        self.observed(truth, &Mutation::Cleaned { sandbox: &truth.sandboxes[found], ended });
         Ok(all_ended)
     }
 
@@ -240,6 +249,7 @@ impl World {
         let ends_at = program.runs_for.map(|runs_for| now.saturating_add(micros(runs_for)));
         let ends_at = if stubborn { None } else { ends_at };
         let command = Some(request.id.clone());
+        sandbox.latest_grant = sandbox.latest_grant.max(request.grant);
         sandbox.processes.push(SimulatedProcess { command: command.clone(), ends_at, stubborn });
         if let Some(runs_for) = program.background {
             let ends_at = runs_for.map(|runs_for| now.saturating_add(micros(runs_for)));

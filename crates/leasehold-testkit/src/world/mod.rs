@@ -55,6 +55,8 @@ pub enum Mutation<'a> {
     Cleaned {
         /// In it.
         sandbox: &'a SimulatedSandbox,
+        /// The latest grant of which a command was started, if any command ran.
+        ended: Option<Grant>,
     },
     /// A command was started.
     Started {

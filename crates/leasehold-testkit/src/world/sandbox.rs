@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_core::{
-    AccountId, BirthFingerprint, CommandId, Marker, SandboxId, SandboxName, Timestamp,
+    AccountId, BirthFingerprint, CommandId, Grant, Marker, SandboxId, SandboxName, Timestamp,
 };
 use leasehold_ports::{Fence, Frame, ObservedState, ProcessEnd, Signal};
 use tokio::sync::Notify;
@@ -124,6 +124,8 @@ pub struct SimulatedSandbox {
     pub(crate) failed: bool,
     pub(crate) destroying_from: Option<u64>,
     pub(crate) gone_from: Option<u64>,
+    /// The latest grant of which a command was started.
+    pub(crate) latest_grant: Grant,
     pub(crate) processes: Vec<SimulatedProcess>,
     pub(crate) commands: Vec<Arc<SimulatedCommand>>,
 }

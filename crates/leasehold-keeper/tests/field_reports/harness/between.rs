@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use leasehold_core::{AccountId, Pin, SandboxId, SandboxName};
+use leasehold_core::{AccountId, Grant, Pin, SandboxId, SandboxName};
 use leasehold_ports::{
     Call, Capabilities, CommandRequest, CreateRequest, Created, Facts, Fence, Identity,
     InventoryEntry, InventoryPage, Preparation, Provider, ProviderError, Removal, RunningProcess,
@@ -128,10 +128,15 @@ impl Provider for Between {
         self.pass_on(Operation::RaiseFence, work).await
     }
 
-    async fn clean(&self, sandbox: &SandboxId, call: &Call) -> Result<(), ProviderError> {
+    async fn clean(
+        &self,
+        sandbox: &SandboxId,
+        over: Grant,
+        call: &Call,
+    ) -> Result<(), ProviderError> {
         self.pass_on(Operation::Clean, async {
             self.provider.world().time().sleep(self.home.clean_time()).await;
-            self.provider.clean(sandbox, call).await
+            self.provider.clean(sandbox, over, call).await
         })
         .await
     }
