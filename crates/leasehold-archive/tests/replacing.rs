@@ -189,6 +189,38 @@ fn leftovers_are_removed_whatever_a_hostile_process_made_of_them() {
 }
 
 #[test]
+fn an_old_tree_that_its_owner_may_not_enter_is_removed_all_the_same() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("target/closed/deep")).unwrap();
+    fs::write(place.path("target/closed/deep/file"), "old").unwrap();
+    let as_nobody = rustix::process::geteuid().is_root();
+    for path in ["target/closed/deep", "target/closed", "target", ""] {
+        if as_nobody {
+            std::os::unix::fs::chown(place.path(path), Some(65_534), None).unwrap();
+        }
+        if path.starts_with("target/") {
+            fs::set_permissions(place.path(path), PermissionsExt::from_mode(0o000)).unwrap();
+        }
+    }
+    let root = place.root();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if as_nobody {
+                // This thread alone.
+                let nobody = rustix::process::Uid::from_raw(65_534);
+                rustix::thread::set_thread_uid(nobody).unwrap();
+            }
+            let (archive, options) = (new_tree(), UnpackOptions::default());
+            let summary =
+                unpack_replacing(&root, "target", &archive[..], &options, &mut Watch::none());
+            assert_eq!(summary.unwrap().noticed, 0);
+        });
+    });
+    assert_eq!(place.names(), ["target"]);
+    assert_eq!(place.read("target/d/new"), "new");
+}
+
+#[test]
 fn a_slot_that_is_not_a_lock_file_is_passed_over() {
     let place = Place::new();
     symlink(place.outside("canary"), place.path(".leasehold-archive.00.lock")).unwrap();
