@@ -41,4 +41,4 @@ pub use owner::{Owner, OwnerError};
 pub use receipt::{Ending, Evidence, Receipt};
 pub use refusal::{OwnerField, Refusal};
 pub use spec::{Spec, SpecError};
-pub use time::Timestamp;
+pub use time::{Timestamp, short_duration};

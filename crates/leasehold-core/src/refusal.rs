@@ -1,11 +1,12 @@
 //! Why a request is refused. A refusal changes nothing and is never carried out later.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::identifiers::{Grant, LeaseId, NodeId};
 use crate::lease::{DestroyReason, State};
 use crate::receipt::Ending;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, short_duration};
 
 /// The part of an owner that differs. Its value is never shown: it is another tenant's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,12 +102,17 @@ pub enum Refusal {
         ending: Ending,
     },
     /// The lease would live longer than it may.
-    #[error("lease {lease} may live until {latest:?} at the most")]
+    #[error(
+        "lease {lease} may live until {latest} at the most, {} after its acquire",
+        short_duration(*longest)
+    )]
     BeyondLife {
         /// Which lease.
         lease: LeaseId,
         /// The latest end.
         latest: Timestamp,
+        /// The longest life, which makes it the latest.
+        longest: Duration,
     },
     /// The key was used for another intent.
     #[error("this acquire key was used with another request (lease {lease})")]
@@ -155,6 +161,31 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The lease that it is about.
+    #[must_use]
+    pub const fn lease(&self) -> &LeaseId {
+        match self {
+            Refusal::NotOwner { lease, .. }
+            | Refusal::OperatorOnly { lease }
+            | Refusal::StaleGrant { lease, .. }
+            | Refusal::NotReady { lease, .. }
+            | Refusal::ResumeFirst { lease }
+            | Refusal::ParkFirst { lease }
+            | Refusal::Busy { lease, .. }
+            | Refusal::Closing { lease, .. }
+            | Refusal::Expired { lease }
+            | Refusal::Gone { lease, .. }
+            | Refusal::BeyondLife { lease, .. }
+            | Refusal::KeyConflict { lease }
+            | Refusal::KeyUsed { lease }
+            | Refusal::Template { lease }
+            | Refusal::Claimed { lease, .. }
+            | Refusal::LateOutcome { lease }
+            | Refusal::NotDue { lease }
+            | Refusal::Forgotten { lease } => lease,
+        }
+    }
+
     /// Its code in the catalogue.
     #[must_use]
     pub const fn code(&self) -> &'static str {

@@ -44,11 +44,69 @@ impl std::ops::Add<Duration> for Timestamp {
     }
 }
 
+impl fmt::Display for Timestamp {
+    /// RFC 3339 in UTC, to the millisecond; `never` for what has no end.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
+        match jiff::Timestamp::from_millisecond(millis) {
+            Ok(time) => write!(formatter, "{time:.3}"),
+            // Beyond the year 9999: only what never ends.
+            Err(_) => formatter.write_str("never"),
+        }
+    }
+}
+
+/// A duration in its two largest units: `1h30m`, `2d`, `40s`, `250ms`.
+#[must_use]
+pub fn short_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let units = [
+        (seconds / 86_400, "d"),
+        (seconds / 3_600 % 24, "h"),
+        (seconds / 60 % 60, "m"),
+        (seconds % 60, "s"),
+    ];
+    let text: String = units
+        .iter()
+        .skip_while(|(count, _)| *count == 0)
+        .take(2)
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, unit)| format!("{count}{unit}"))
+        .collect();
+    match (text.is_empty(), duration.subsec_millis()) {
+        (false, _) => text,
+        (true, 0) => "0s".to_owned(),
+        (true, millis) => format!("{millis}ms"),
+    }
+}
+
 impl fmt::Debug for Timestamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::NEVER {
             return formatter.write_str("never");
         }
         write!(formatter, "{}ms", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_in_utc() {
+        let noon = Timestamp::from_millis(1_764_590_400_000);
+        assert_eq!(noon.to_string(), "2025-12-01T12:00:00.000Z");
+        assert_eq!(Timestamp::NEVER.to_string(), "never");
+    }
+
+    #[test]
+    fn durations_are_shown_in_their_two_largest_units() {
+        let shown = |seconds| short_duration(Duration::from_secs(seconds));
+        assert_eq!(shown(0), "0s");
+        assert_eq!(shown(3_600), "1h");
+        assert_eq!(shown(5_425), "1h30m");
+        assert_eq!(shown(86_400 + 60), "1d");
+        assert_eq!(short_duration(Duration::from_millis(250)), "250ms");
     }
 }

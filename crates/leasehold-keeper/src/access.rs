@@ -1,7 +1,7 @@
 //! Reaching a home: which provider, with which key, and whether that key is the right account's.
 //!
 //! Nothing else in the keeper gets hold of a provider, so no answer is ever interpreted before the
-//! account behind it is proved.
+//! account behind it is proved. Each call is a line of the log: see [`crate::traced`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +64,8 @@ impl Keeper {
                 Ok(_) => saw_other_account = true,
                 Err(ProviderError::Unauthorized) => {}
                 Err(source) => {
-                    tracing::debug!(endpoint = %home.endpoint, %source, "account not told");
+                    let (endpoint, code) = (&home.endpoint, source.code());
+                    tracing::debug!(%endpoint, code, %source, "account not told");
                 }
             }
         }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    Caller, Change, Context, Decision, EventKind, Input, Lease, LeaseId, Refusal, decide_with,
+    Caller, Change, Context, Decision, EventKind, Input, Lease, LeaseId, Refusal, catalogue,
+    decide_with,
 };
 use leasehold_ports::{LedgerError, Write};
 
@@ -67,7 +68,7 @@ impl Keeper {
             Ok(Decision::AlreadySo) => return Ok(Some(Decided { lease: row, wrote: false })),
             Ok(Decision::Write(change)) => change,
             Err(refusal) => {
-                log_refusal(&refusal, &row.id);
+                log_refusal(&refusal, &row.id, caller);
                 return Err(refusal.into());
             }
         };
@@ -101,15 +102,15 @@ fn writes(
     }
 }
 
-fn log_refusal(refusal: &Refusal, lease: &LeaseId) {
-    match refusal {
-        // Normal between nodes: somebody else was faster, or nothing was to be done.
-        Refusal::LateOutcome { .. } | Refusal::NotDue { .. } | Refusal::Claimed { .. } => {
-            tracing::debug!(code = refusal.code(), %lease, "{refusal}");
-        }
-        _ => {
-            let next = format!("leasehold explain {}", refusal.code());
-            tracing::info!(code = refusal.code(), %lease, next, "{refusal}");
-        }
+/// Whoever asked is told by their front end; this line is for whoever runs this installation.
+fn log_refusal(refusal: &Refusal, lease: &LeaseId, caller: &Caller) {
+    let code = refusal.code();
+    // The keeper's own questions are refused all the time: somebody else was faster, or nothing was
+    // to be done.
+    if *caller == Caller::Keeper {
+        tracing::debug!(code, %lease, "{refusal}");
+    } else {
+        let next = catalogue::find(code).map(catalogue::Entry::next_step);
+        tracing::info!(code, %lease, next, "{refusal}");
     }
 }

@@ -99,6 +99,26 @@ impl KeeperError {
         }
     }
 
+    /// The lease that it is about, if it is about one.
+    #[must_use]
+    pub fn lease(&self) -> Option<&str> {
+        match self {
+            KeeperError::Refused(refusal) => Some(refusal.lease().as_str()),
+            KeeperError::Ledger(error) => error.lease(),
+            KeeperError::NoSuchLease { lease }
+            | KeeperError::Step { lease, .. }
+            | KeeperError::OutcomeUnknown { lease, .. }
+            | KeeperError::Unsettled { lease }
+            | KeeperError::CleanupUnconfirmed { lease, .. } => Some(lease.as_str()),
+            KeeperError::Invalid { .. }
+            | KeeperError::NoProvider { .. }
+            | KeeperError::NoCredential { .. }
+            | KeeperError::WrongAccount { .. }
+            | KeeperError::NotStarted(_)
+            | KeeperError::Draining => None,
+        }
+    }
+
     /// Its code in the catalogue.
     #[must_use]
     pub fn code(&self) -> &'static str {

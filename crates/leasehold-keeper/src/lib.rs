@@ -34,6 +34,7 @@ mod seeded;
 mod settings;
 mod step;
 mod sweep;
+mod traced;
 mod turns;
 mod work;
 
@@ -127,6 +128,7 @@ impl Keeper {
         parts.random.fill(&mut bytes);
         let node = NodeId::from_random(bytes);
         parts.ledger.register_node(&node).await?;
+        let traced = |provider| Arc::new(traced::Traced(provider)) as Arc<dyn Provider>;
         Ok(Self {
             inner: Arc::new(Inner {
                 node,
@@ -134,7 +136,11 @@ impl Keeper {
                 clock: parts.clock,
                 random: parts.random,
                 credentials: parts.credentials,
-                providers: parts.providers,
+                providers: parts
+                    .providers
+                    .into_iter()
+                    .map(|(place, provider)| (place, traced(provider)))
+                    .collect(),
                 secret: parts.secret,
                 settings: parts.settings,
                 accounts: Mutex::default(),

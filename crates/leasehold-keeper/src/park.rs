@@ -96,7 +96,8 @@ impl Keeper {
                 Ok(()) => return CleanOutcome::Clean,
                 Err(ProviderError::NotFound) => return CleanOutcome::Unconfirmed,
                 Err(source) => {
-                    tracing::warn!(lease = %lease.id, tried, %source, "the clean failed");
+                    let code = source.code();
+                    tracing::warn!(lease = %lease.id, code, tried, %source, "the clean failed");
                 }
             }
             self.inner.clock.sleep(Duration::from_millis(200)).await;

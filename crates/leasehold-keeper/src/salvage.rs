@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use leasehold_core::catalogue::codes;
 use leasehold_core::{Caller, EventKind, Input, Lease, LeaseId, Timestamp};
 use leasehold_ports::{LedgerError, Write};
 
@@ -46,7 +47,8 @@ impl Keeper {
             Some(provider) => now + provider.facts().call_limit + provider.facts().create_horizon,
             None => Timestamp::NEVER,
         };
-        tracing::warn!(%lease, problem, "a damaged row is written anew, to be removed");
+        let code = codes::LEDGER_DAMAGED_ROW;
+        tracing::warn!(%lease, code, problem, "a damaged row is written anew, to be removed");
         let update = Write::Update {
             lease: Arc::new(Lease::salvaged(salvage, horizon, caller.actor(), now)),
             events: vec![EventKind::Salvaged { problem }],

@@ -117,7 +117,7 @@ impl Keeper {
             let call = access.call(self, self.inner.settings.proof);
             let list = access.provider.list(from.as_deref(), &call);
             let page = self.limited(&call, list).await.map_err(|source| {
-                tracing::warn!(%home, %source, "the inventory is incomplete");
+                tracing::warn!(%home, code = source.code(), %source, "the inventory is incomplete");
                 KeeperError::Invalid {
                     problem: format!("the inventory of {home} could not be read: {source}"),
                 }

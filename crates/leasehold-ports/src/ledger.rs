@@ -66,10 +66,10 @@ pub enum LedgerError {
         /// The row that has it.
         lease: LeaseId,
     },
-    /// Another open row pins the sandbox.
-    #[error("the sandbox belongs to lease {lease}")]
+    /// Another open row pins the sandbox. The message does not say which: it may be another owner's.
+    #[error("the sandbox belongs to another lease")]
     PinTaken {
-        /// The row that pins it.
+        /// The row that pins it, for the keeper and for operators.
         lease: LeaseId,
     },
     /// The row to be written breaks a rule that holds of every row. Nothing was written.
@@ -146,6 +146,24 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
+    /// The lease that it is about, if it is about one that the caller may know of.
+    #[must_use]
+    pub fn lease(&self) -> Option<&str> {
+        match self {
+            LedgerError::Conflict { lease }
+            | LedgerError::KeyTaken { lease }
+            | LedgerError::Invalid { lease, .. } => Some(lease.as_str()),
+            LedgerError::Damaged { lease, .. } => Some(lease),
+            LedgerError::PinTaken { .. }
+            | LedgerError::LimitReached { .. }
+            | LedgerError::Braked { .. }
+            | LedgerError::Restored { .. }
+            | LedgerError::TooNew { .. }
+            | LedgerError::Unsuitable { .. }
+            | LedgerError::Unavailable { .. } => None,
+        }
+    }
+
     /// Its code in the catalogue.
     #[must_use]
     pub const fn code(&self) -> &'static str {

@@ -168,10 +168,6 @@ impl From<KeeperError> for Failure {
         let code = error.code();
         match &error {
             KeeperError::NoSuchLease { lease } => Self::no_such_lease(lease.as_str()),
-            KeeperError::Refused(Refusal::BeyondLife { lease, latest }) => {
-                let latest = times::absolute(*latest);
-                Self::new(code, format!("lease {lease} may live until {latest} at the most"))
-            }
             KeeperError::CleanupUnconfirmed { retry_at, .. } => {
                 let next = format!("it is tried again from {} on", times::absolute(*retry_at));
                 let recover = "`leasehold recover` does so; nobody gets the sandbox".to_owned();

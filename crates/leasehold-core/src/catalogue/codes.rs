@@ -80,8 +80,13 @@ pub const CREATE_UNSETTLED: &str = "create-unsettled";
 /// This Leasehold is shutting down.
 pub const DRAINING: &str = "draining";
 
+/// Due work waits for longer than it may.
+pub const WORK_OVERDUE: &str = "work-overdue";
+/// A lease has something that only a person can judge.
+pub const LEASE_ATTENTION: &str = "lease-attention";
+
 /// Every code of this module, for tests that each can be explained.
-pub const ALL: [&str; 37] = [
+pub const ALL: [&str; 39] = [
     LEDGER_CONFLICT,
     KEY_TAKEN,
     PIN_TAKEN,
@@ -119,4 +124,6 @@ pub const ALL: [&str; 37] = [
     NO_PROVIDER,
     CREATE_UNSETTLED,
     DRAINING,
+    WORK_OVERDUE,
+    LEASE_ATTENTION,
 ];

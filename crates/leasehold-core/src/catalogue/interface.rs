@@ -126,4 +126,58 @@ pub(super) const ENTRIES: &[Entry] = &[
         prevention_tips: &["Stop sending requests to a process before you stop it."],
         tags: &["shutdown", "retry"],
     },
+    Entry {
+        code: codes::WORK_OVERDUE,
+        theme: Theme::Interface,
+        message: "{count}: due for more than {limit}, the longest {age}; nobody does it",
+        class: "",
+        error_type: ErrorType::Unavailable,
+        severity: Severity::Critical,
+        documentation: "Leases have a deadline, a retry or a step of a dead process that has come, \
+            and no Leasehold process has done it. While none runs nobody enforces deadlines: \
+            sandboxes go on, and go on costing, until one does.",
+        trigger_scenarios: "`leasehold check` finds a row that has been due for longer than \
+            `--max-overdue` (15 minutes by default).",
+        common_situations: &[
+            "No timer runs `leasehold recover`, or it runs for another state directory or user.",
+            "The timer runs, and each recover fails.",
+            "The ledger is in restored mode, in which nothing is recovered.",
+        ],
+        solutions: &[
+            "Run `leasehold recover`, and see what it says.",
+            "Set up a timer that runs it every few minutes, as the user who owns the ledger.",
+        ],
+        example_fix: "leasehold recover\n\
+            */5 * * * * leasehold recover --quiet     # in a crontab",
+        handling: Handling::Retry,
+        prevention_tips: &["Run `leasehold check` from your monitoring, beside the timer."],
+        tags: &["deadline", "recover", "monitoring"],
+    },
+    Entry {
+        code: codes::LEASE_ATTENTION,
+        theme: Theme::Interface,
+        message: "{count}: {reason}",
+        class: "",
+        error_type: ErrorType::Unknown,
+        severity: Severity::Error,
+        documentation: "Something about a lease can only be judged by a person: several sandboxes \
+            could be the one that its create made (ambiguous_attempt), the fence in its sandbox is \
+            not ours (false_fence), another sandbox stands under its id (stranger), or no usable \
+            key is at hand (waiting_for_key). Nobody gets its sandbox meanwhile.",
+        trigger_scenarios: "`leasehold check` finds an open lease with such a reason.",
+        common_situations: &[
+            "A key was revoked or has expired.",
+            "Somebody made sandboxes with names of ours, or changed files of Leasehold's in one.",
+        ],
+        solutions: &[
+            "See each lease and the reason in words with `leasehold ls --attention`.",
+            "Look at what happened with `leasehold history LEASE`.",
+            "For a key: give one for the endpoint, then run `leasehold recover`.",
+        ],
+        example_fix: "leasehold ls --attention\n\
+            leasehold history ls_abc",
+        handling: Handling::Escalate,
+        prevention_tips: &["Renew keys before they expire.", "Keep the account to Leasehold."],
+        tags: &["lease", "attention", "monitoring"],
+    },
 ];

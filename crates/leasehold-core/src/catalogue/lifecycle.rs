@@ -191,7 +191,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     Entry {
         code: "beyond-life",
         theme: Theme::Lifecycle,
-        message: "lease {lease} may live until {latest} at the most",
+        message: "lease {lease} may live until {latest} at the most, {longest} after its acquire",
         class: "Refusal::BeyondLife",
         error_type: ErrorType::Limit,
         severity: Severity::Error,

@@ -187,13 +187,14 @@ pub(super) const ENTRIES: &[Entry] = &[
     Entry {
         code: codes::PIN_TAKEN,
         theme: Theme::Ownership,
-        message: "the sandbox belongs to lease {lease}",
+        message: "the sandbox belongs to another lease",
         class: "LedgerError::PinTaken",
         error_type: ErrorType::Conflict,
         severity: Severity::Error,
         documentation: "One sandbox is bound to one open lease at a time. Another open lease is \
             bound to this one, so nothing was written: otherwise the end of one lease could take \
-            the sandbox of another.",
+            the sandbox of another. The message does not name that lease, which may be another \
+            owner's; an operator can find it.",
         trigger_scenarios: "a record would be bound to a sandbox (at a create, an adoption or a \
             reopening) to which another open record of the same home is bound already.",
         common_situations: &[
@@ -202,12 +203,13 @@ pub(super) const ENTRIES: &[Entry] = &[
              closed as lost.",
         ],
         solutions: &[
-            "Look at the lease that has it: `leasehold show LEASE`.",
+            "As an operator, find the lease that has it: `leasehold destroy --orphan SANDBOX --dry-run` \
+             names it.",
             "If its sandbox is gone, `leasehold recover` reads it again and closes it as lost; \
              then repeat.",
             "If it is the right one, use that lease, or destroy it first.",
         ],
-        example_fix: "leasehold show ls_other\n\
+        example_fix: "leasehold destroy --orphan SANDBOX --dry-run\n\
             leasehold recover",
         handling: Handling::Reread,
         prevention_tips: &["Adopt only sandboxes that `leasehold sweep` reports as unknown."],

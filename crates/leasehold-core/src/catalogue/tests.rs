@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -23,7 +24,11 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Closing { lease: lease(), reason: DestroyReason::OwnerAsked },
         Refusal::Expired { lease: lease() },
         Refusal::Gone { lease: lease(), ending: Ending::Destroyed },
-        Refusal::BeyondLife { lease: lease(), latest: Timestamp::from_millis(1) },
+        Refusal::BeyondLife {
+            lease: lease(),
+            latest: Timestamp::from_millis(1),
+            longest: Duration::from_secs(60),
+        },
         Refusal::KeyConflict { lease: lease() },
         Refusal::KeyUsed { lease: lease() },
         Refusal::Template { lease: lease() },
@@ -84,12 +89,26 @@ fn fits(template: &str, message: &str) -> bool {
 fn every_refusal_can_be_explained_in_its_own_words() {
     for refusal in refusals() {
         let entry = find(refusal.code()).unwrap_or_else(|| panic!("no entry: {refusal:?}"));
+        assert_eq!(refusal.lease().as_str(), "ls_one");
         let message = refusal.to_string();
         assert!(fits(entry.message, &message), "{message:?} is not {:?}", entry.message);
         let variant = format!("{refusal:?}");
         let variant = variant.split(' ').next().unwrap();
         assert_eq!(entry.class, format!("Refusal::{variant}"));
     }
+}
+
+#[test]
+fn a_renewal_beyond_the_longest_life_is_refused_with_a_time_and_a_duration() {
+    let refusal = Refusal::BeyondLife {
+        lease: LeaseId::new("ls_one").unwrap(),
+        latest: Timestamp::from_millis(1_764_590_400_000),
+        longest: Duration::from_secs(30 * 24 * 60 * 60),
+    };
+    assert_eq!(
+        refusal.to_string(),
+        "lease ls_one may live until 2025-12-01T12:00:00.000Z at the most, 30d after its acquire"
+    );
 }
 
 #[test]

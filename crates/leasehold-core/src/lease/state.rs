@@ -77,6 +77,27 @@ pub enum Kind {
     Debt,
 }
 
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 3] = [Kind::Lease, Kind::Template, Kind::Debt];
+
+    /// As rows and people spell it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Lease => "lease",
+            Kind::Template => "template",
+            Kind::Debt => "debt",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
 /// Why a sandbox is being removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -155,6 +176,27 @@ pub enum Attention {
     WaitingForKey,
 }
 
+impl Attention {
+    /// Every reason.
+    pub const ALL: [Attention; 4] = [
+        Attention::AmbiguousAttempt,
+        Attention::FalseFence,
+        Attention::Stranger,
+        Attention::WaitingForKey,
+    ];
+
+    /// As rows and people spell it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Attention::AmbiguousAttempt => "ambiguous_attempt",
+            Attention::FalseFence => "false_fence",
+            Attention::Stranger => "stranger",
+            Attention::WaitingForKey => "waiting_for_key",
+        }
+    }
+}
+
 /// How far it is known that nothing of an earlier use runs, or can start.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
@@ -168,4 +210,28 @@ pub enum Cleanliness {
     Dirty,
     /// A command might still start, or its end was never learnt: only a destroy ends this.
     Doubtful,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+
+    use super::*;
+
+    fn stored(value: impl Serialize) -> String {
+        serde_json::to_value(value).unwrap().as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn states_kinds_and_reasons_are_spelt_for_people_as_they_are_stored() {
+        for state in State::ALL {
+            assert_eq!(state.name(), stored(state));
+        }
+        for kind in Kind::ALL {
+            assert_eq!(kind.name(), stored(kind));
+        }
+        for attention in Attention::ALL {
+            assert_eq!(attention.name(), stored(attention));
+        }
+    }
 }

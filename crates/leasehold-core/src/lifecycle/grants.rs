@@ -74,9 +74,10 @@ impl Draft<'_> {
             return Err(Refusal::Template { lease: self.next.id.clone() });
         }
         self.refuse_expired()?;
-        let latest = self.next.created_at + self.next.clocks.longest_life;
+        let longest = self.next.clocks.longest_life;
+        let latest = self.next.created_at + longest;
         if life_until > latest {
-            return Err(Refusal::BeyondLife { lease: self.next.id.clone(), latest });
+            return Err(Refusal::BeyondLife { lease: self.next.id.clone(), latest, longest });
         }
         self.next.life_until = life_until;
         self.acknowledge();

@@ -2,8 +2,11 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use leasehold_core::SandboxId;
-use leasehold_ports::{Call, HomeAndSandbox, Ledger as _, Provider as _, ProviderError, Status};
+use leasehold_core::{LeaseId, SandboxId};
+use leasehold_keeper::KeeperError;
+use leasehold_ports::{
+    Call, HomeAndSandbox, Ledger as _, LedgerError, Provider as _, ProviderError, Status,
+};
 use serde_json::json;
 
 use crate::exit_code::ExitCode;
@@ -31,7 +34,13 @@ pub(super) async fn run(
     }
     let keeper = installation.keeper().await?;
     let home = installation.local_home()?;
-    let receipt = keeper.destroy_orphan(&home, sandbox, &user_name()).await?;
+    let receipt = keeper.destroy_orphan(&home, sandbox, &user_name()).await.map_err(|error| {
+        match error {
+            // An operator may know which: it was acquired since the look.
+            KeeperError::Ledger(LedgerError::PinTaken { lease }) => named_by(sandbox, &lease),
+            error => error.into(),
+        }
+    })?;
     let receipt = ReceiptView::of(&receipt);
     let value = json!({ "sandbox": sandbox, "receipt": receipt });
     installation
@@ -51,8 +60,7 @@ async fn look_at(sandbox: &SandboxId, installation: &Installation) -> Result<Fou
     let place = HomeAndSandbox { home: installation.local_home()?, sandbox: sandbox.clone() };
     let rows = ledger.find_pinned(&place).await?;
     if let Some(row) = rows.iter().find(|row| row.is_open()) {
-        let problem = format!("lease {} names it: destroy that", row.id);
-        return Err(Failure::bad_argument(&format!("orphan {sandbox}"), problem));
+        return Err(named_by(sandbox, &row.id));
     }
     let deadline = installation.clock.now() + installation.configuration.settings.proof;
     let call = Call { credential: None, deadline };
@@ -74,6 +82,11 @@ async fn look_at(sandbox: &SandboxId, installation: &Installation) -> Result<Fou
         value: json!({ "sandbox": sandbox, "state": state, "known_as": known_as }),
         text: format!("sandbox {sandbox} is {state}; {known}"),
     })
+}
+
+fn named_by(sandbox: &SandboxId, lease: &LeaseId) -> Failure {
+    let problem = format!("lease {lease} names it: destroy that");
+    Failure::bad_argument(&format!("orphan {sandbox}"), problem)
 }
 
 fn of_provider(error: &ProviderError) -> Failure {

@@ -1,5 +1,7 @@
 //! Every code that a user can be shown can be explained.
 
+use std::time::Duration;
+
 use leasehold_core::{
     DestroyReason, Ending, Grant, LeaseId, NodeId, OwnerField, Refusal, State, Timestamp,
 };
@@ -26,7 +28,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Closing { lease: l(), reason: DestroyReason::OwnerAsked },
         Refusal::Expired { lease: l() },
         Refusal::Gone { lease: l(), ending: Ending::Destroyed },
-        Refusal::BeyondLife { lease: l(), latest: Timestamp::NEVER },
+        Refusal::BeyondLife { lease: l(), latest: Timestamp::NEVER, longest: Duration::ZERO },
         Refusal::KeyConflict { lease: l() },
         Refusal::KeyUsed { lease: l() },
         Refusal::Template { lease: l() },

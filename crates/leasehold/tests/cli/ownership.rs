@@ -1,6 +1,23 @@
 //! Only the owner uses, releases or destroys a lease. A refusal changes nothing.
 
-use crate::support::Site;
+use serde_json::Value;
+
+use crate::support::{Answer, Site};
+
+/// The calls to the provider that a call of the program logged, by their operation.
+fn provider_calls(answer: &Answer) -> Vec<String> {
+    let lines = answer.stderr.lines();
+    let events = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    events
+        .filter(|event| event["message"] == "provider_call")
+        .map(|event| event["operation"].as_str().expect("an operation").to_owned())
+        .collect()
+}
+
+/// The same call, with every line that the log can have.
+fn traced(site: &Site, arguments: &[&str]) -> Answer {
+    site.call(&[&["-vvv", "--log-format", "json"], arguments].concat())
+}
 
 #[test]
 fn another_owner_is_refused_whatever_it_asks_for() {
@@ -40,6 +57,38 @@ fn another_owner_is_refused_whatever_it_asks_for() {
     let exec = [&["exec"], &owner[..], &[&lease, "--", "ls"]].concat();
     assert_eq!(site.ok(&exec), "", "no command of another owner ran");
     site.ok(&[&["release"], &owner[..], &[&lease]].concat());
+    site.assert_nothing_left();
+}
+
+#[test]
+fn another_owner_causes_no_call_to_the_provider_and_the_owner_does() {
+    let site = Site::new();
+    let lease = site.acquire(&["--owner", "acme/production"]);
+    // Each verb with one of the calls that it makes for the owner, in an order that all allow.
+    for (verb, command, expected) in [
+        (&["exec"][..], &["--", "true"][..], "start"),
+        (&["park"], &[], "clean"),
+        (&["resume"], &[], "raise_fence"),
+        (&["release", "--park"], &[], "clean"),
+        (&["release"], &[], "destroy"),
+    ] {
+        let call =
+            |owner: &str| traced(&site, &[verb, &["--owner", owner, &lease], command].concat());
+        for rival in ["rival/production", "acme/test"] {
+            let refused = call(rival);
+            refused.assert_error("not-owner", if verb == ["exec"] { 125 } else { 3 });
+            assert_eq!(provider_calls(&refused), Vec::<String>::new(), "{verb:?} of {rival}");
+        }
+        let owned = call("acme/production");
+        assert_eq!(owned.code(), 0, "{owned:?}");
+        assert!(provider_calls(&owned).iter().any(|call| call == expected), "{owned:?}");
+    }
+    let (lease, rival) = (site.acquire(&["--owner", "acme/production"]), "rival/production");
+    let refused = traced(&site, &["destroy", "--owner", rival, &lease]);
+    refused.assert_error("not-owner", 3);
+    assert_eq!(provider_calls(&refused), Vec::<String>::new());
+    let destroyed = traced(&site, &["destroy", "--owner", "acme/production", &lease]);
+    assert_eq!(provider_calls(&destroyed).last().map(String::as_str), Some("destroy"));
     site.assert_nothing_left();
 }
 
