@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use leasehold_core::{AccountId, SandboxId, SandboxName};
+use leasehold_core::{AccountId, Grant, MachineId, Pin, SandboxId, SandboxName};
 use leasehold_ports::{
     Call, Capabilities, CommandRequest, CreateRequest, Created, Facts, Fence, Identity,
     InventoryEntry, InventoryPage, Preparation, ProcessControl, ProcessEnd, Provider,
@@ -37,6 +37,10 @@ impl Provider for Traced {
 
     fn facts(&self) -> Facts {
         self.0.facts()
+    }
+
+    fn machine(&self) -> Option<MachineId> {
+        self.0.machine()
     }
 
     async fn account(&self, call: &Call) -> Result<AccountId, ProviderError> {
@@ -93,9 +97,14 @@ impl Provider for Traced {
         self.0.raise_fence(sandbox, fence, call).await
     }
 
-    async fn clean(&self, sandbox: &SandboxId, call: &Call) -> Result<(), ProviderError> {
+    async fn clean(
+        &self,
+        sandbox: &SandboxId,
+        over: Grant,
+        call: &Call,
+    ) -> Result<(), ProviderError> {
         log("clean", Some(sandbox));
-        self.0.clean(sandbox, call).await
+        self.0.clean(sandbox, over, call).await
     }
 
     async fn start(
@@ -110,9 +119,9 @@ impl Provider for Traced {
         Ok(RunningProcess { control: Arc::new(control), ..process })
     }
 
-    async fn destroy(&self, sandbox: &SandboxId, call: &Call) -> Result<Removal, ProviderError> {
-        log("destroy", Some(sandbox));
-        self.0.destroy(sandbox, call).await
+    async fn destroy(&self, pin: &Pin, call: &Call) -> Result<Removal, ProviderError> {
+        log("destroy", Some(&pin.sandbox));
+        self.0.destroy(pin, call).await
     }
 }
 

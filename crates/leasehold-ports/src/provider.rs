@@ -278,9 +278,7 @@ pub trait Provider: Send + Sync {
     /// The machine that its sandboxes live on, where they cannot be reached from another and it is
     /// known. A home that names another machine is not this provider's: what is not found here may
     /// well be there.
-    fn machine(&self) -> Option<MachineId> {
-        None
-    }
+    fn machine(&self) -> Option<MachineId>;
 
     /// Whose account the call's key belongs to. Asked before any other answer is interpreted.
     async fn account(&self, call: &Call) -> Result<AccountId, ProviderError>;

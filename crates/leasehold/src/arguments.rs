@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use leasehold_core::{Caller, Grant, Owner};
 
-use crate::exit_code;
 use crate::verbs;
 
 /// Lends sandboxes to AI agents, and always gets them back.
@@ -17,7 +16,7 @@ use crate::verbs;
 /// No Leasehold process runs between your commands, and while none runs nobody enforces deadlines:
 /// leases that have expired end at the next `leasehold recover`. Run it from a timer.
 #[derive(Debug, Parser)]
-#[command(name = "leasehold", version, max_term_width = 100, after_help = exit_code::HELP)]
+#[command(name = "leasehold", version, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -80,6 +79,13 @@ pub(crate) enum Verb {
     Ls(verbs::ls::LsArguments),
     Show(verbs::show::ShowArguments),
     History(verbs::history::HistoryArguments),
+    Wait(verbs::wait::WaitArguments),
+    #[command(subcommand)]
+    Template(verbs::template::TemplateVerb),
+    Check(verbs::check::CheckArguments),
+    Metrics(verbs::metrics::MetricsArguments),
+    Completions(verbs::completions::CompletionsArguments),
+    Man(verbs::man::ManArguments),
     Recover(verbs::recover::RecoverArguments),
     Sweep(verbs::sweep::SweepArguments),
     Forget(verbs::forget::ForgetArguments),
@@ -92,9 +98,10 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Whether every exit code that Leasehold does not need for itself is the command's.
-    pub(crate) const fn runs_a_command(&self) -> bool {
-        matches!(self, Verb::Run(_) | Verb::Exec(_))
+    /// Whether every failure of Leasehold is 125: the other codes are the command's, or what a check
+    /// has found.
+    pub(crate) const fn fails_with_125(&self) -> bool {
+        matches!(self, Verb::Run(_) | Verb::Exec(_) | Verb::Check(_))
     }
 }
 

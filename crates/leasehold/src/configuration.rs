@@ -31,6 +31,8 @@ pub(crate) struct Configuration {
     pub(crate) lifetime: Duration,
     /// Limits and times of the keeper.
     pub(crate) settings: Settings,
+    /// The file that was read, if there is one.
+    pub(crate) file: Sourced<Option<PathBuf>>,
     rows: Vec<Row>,
 }
 
@@ -111,17 +113,21 @@ impl<'de> Deserialize<'de> for OwnerText {
 impl Configuration {
     /// Reads the file that was asked for, or the one in the state directory if there is one.
     pub(crate) fn read(state: &StateDirectory, asked_for: Option<&Path>) -> Result<Self, Failure> {
-        let path = asked_for.map_or_else(|| state.configuration_file(), Path::to_owned);
+        let (path, origin) = match asked_for {
+            Some(path) => (path.to_owned(), Origin::Argument("--config")),
+            None => (state.configuration_file(), Origin::Default),
+        };
         let file = match fs::read_to_string(&path) {
             Ok(text) => Some(parse(&path, &text)?),
             // Whether the state directory can be used is for the ledger to say.
             Err(error) if asked_for.is_none() && is_absence(&error) => None,
             Err(error) => return Err(invalid(&path, &error)),
         };
-        Self::of(file, path)
+        Self::of(file, path, origin)
     }
 
-    fn of(file: Option<File>, path: PathBuf) -> Result<Self, Failure> {
+    fn of(file: Option<File>, path: PathBuf, origin: Origin) -> Result<Self, Failure> {
+        let read = Sourced::new(file.is_some().then(|| path.clone()), origin);
         let file = file.unwrap_or_default();
         let default_settings = Settings::default();
         let mut show = Show { path, rows: Vec::new() };
@@ -176,7 +182,7 @@ impl Configuration {
             ),
             ..default_settings
         };
-        Ok(Self { owner: owner.value, lifetime, settings, rows: show.rows })
+        Ok(Self { owner: owner.value, lifetime, settings, file: read, rows: show.rows })
     }
 
     /// Every value, in the order of the file.
@@ -247,7 +253,7 @@ mod tests {
 
     fn of(text: &str) -> Result<Configuration, Failure> {
         let path = PathBuf::from("leasehold.toml");
-        Configuration::of(Some(parse(&path, text)?), path)
+        Configuration::of(Some(parse(&path, text)?), path, Origin::Default)
     }
 
     #[test]

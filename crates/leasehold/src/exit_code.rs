@@ -3,14 +3,14 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | it was done |
-//! | 1 | a check has found something: `doctor`, `ledger check` |
+//! | 1 | something was found: `check`, `doctor`, `ledger check` |
 //! | 2 | the arguments or the configuration cannot be used; nothing was done |
 //! | 3 | refused: not yours, not in this state, too late, a limit is reached; nothing was changed |
 //! | 4 | there is no such lease |
 //! | 5 | not known yet: a cleanup, a create or a command whose outcome is not proved |
 //! | 6 | a safety stop waits for an operator |
-//! | 124 | the command's time limit has passed |
-//! | 125 | Leasehold failed; of `run` and `exec`, every failure of Leasehold, also 1 to 6 |
+//! | 124 | a time limit of the call has passed: `--timeout` of `run`, `exec` and `wait` |
+//! | 125 | Leasehold failed; of `run`, `exec` and `check`, every failure of Leasehold |
 //! | 126 | the command cannot be executed |
 //! | 127 | the command was not found |
 //! | 128 + n | the command, or Leasehold itself, was ended by signal n |
@@ -20,22 +20,52 @@
 use leasehold_core::catalogue::{self, ErrorType};
 use leasehold_ports::{NotStarted, ProcessEnd, Signal};
 
-/// What `--help` prints of the table above.
-pub(crate) const HELP: &str = "\
-Exit codes:
-  0        it was done
-  1        a check has found something (doctor, ledger check)
-  2        the arguments or the configuration cannot be used
-  3        refused: not yours, not in this state, too late, a limit is reached
-  4        there is no such lease
-  5        not known yet: a cleanup, a create or a command whose outcome is not proved
-  6        a safety stop waits for an operator
-  124      the command's time limit has passed
-  125      Leasehold failed; of run and exec, every failure of Leasehold
-  126      the command cannot be executed
-  127      the command was not found
-  128 + n  the command, or Leasehold itself, was ended by signal n
-Every other code of run and exec is the command's own.";
+/// What each code means, in words.
+const MEANINGS: [(&str, &str); 13] = [
+    ("0", "it was done"),
+    ("1", "something was found"),
+    ("2", "the arguments or the configuration cannot be used; nothing was done"),
+    ("3", "refused: not yours, not in this state, too late, a limit is reached"),
+    ("4", "there is no such lease"),
+    ("5", "not known yet: a cleanup, a create or a command whose outcome is not proved"),
+    ("6", "a safety stop waits for an operator"),
+    ("124", "a time limit of the call has passed"),
+    ("125", "Leasehold failed"),
+    ("126", "the command cannot be executed"),
+    ("127", "the command was not found"),
+    ("128+n", "signal n ended the command, or asked Leasehold to stop"),
+    ("other", "the command's own"),
+];
+
+/// With which codes a verb can end.
+fn of_verb(verb: &str) -> &'static [&'static str] {
+    match verb {
+        "run" | "exec" => &["124", "125", "126", "127", "128+n", "other"],
+        "acquire" => &["0", "2", "3", "5", "6", "125", "128+n"],
+        "wait" => &["0", "2", "3", "4", "124", "125", "128+n"],
+        "ls" | "show" | "history" => &["0", "2", "4", "125"],
+        "recover" | "sweep" => &["0", "2", "5", "125"],
+        "check" | "doctor" | "ledger" => &["0", "1", "2", "125"],
+        "metrics" => &["0", "2", "125"],
+        "explain" | "config" | "completions" | "man" => &["0", "2"],
+        _ => &["0", "2", "3", "4", "5", "6", "125"],
+    }
+}
+
+/// The end of a verb's help.
+pub(crate) fn help_of(verb: &str) -> String {
+    list(MEANINGS.into_iter().filter(|(code, _)| of_verb(verb).contains(code)))
+}
+
+/// The codes of all verbs.
+pub(crate) fn help() -> String {
+    list(MEANINGS)
+}
+
+fn list(meanings: impl IntoIterator<Item = (&'static str, &'static str)>) -> String {
+    let lines = meanings.into_iter().map(|(code, meaning)| format!("\n  {code:<5}  {meaning}"));
+    format!("Exit codes:{}", lines.collect::<String>())
+}
 
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use leasehold_core::catalogue::{self, codes};
-use leasehold_core::{LeaseId, Refusal};
+use leasehold_core::{Lease, LeaseId, Refusal, State};
 use leasehold_keeper::KeeperError;
 use leasehold_ports::{LedgerError, Signal};
 
@@ -31,6 +31,10 @@ pub(crate) struct CatalogueError {
     /// Lines that belong to the message, such as the candidates for a prefix.
     details: Vec<String>,
     exit: ExitCode,
+    /// The lease that it is about, for the log.
+    lease: Option<String>,
+    /// Whether its line is in the log already: the keeper writes that of a refusal.
+    logged: bool,
 }
 
 impl Failure {
@@ -43,8 +47,17 @@ impl Failure {
         message: impl Into<String>,
         details: Vec<String>,
     ) -> Self {
-        let exit = ExitCode::of_error(code);
-        Self::Error(Box::new(CatalogueError { code, message: message.into(), details, exit }))
+        let (message, exit) = (message.into(), ExitCode::of_error(code));
+        let error = CatalogueError { code, message, details, exit, lease: None, logged: false };
+        Self::Error(Box::new(error))
+    }
+
+    /// The same failure, which is about this lease.
+    fn about(mut self, lease: Option<&str>) -> Self {
+        if let Self::Error(error) = &mut self {
+            error.lease = lease.map(str::to_owned);
+        }
+        self
     }
 
     /// An argument, or something else that the caller chose, that cannot be used.
@@ -55,11 +68,23 @@ impl Failure {
     /// No row of the ledger has the id, or one that begins so.
     pub(crate) fn no_such_lease(lease: &str) -> Self {
         Self::new(codes::NO_SUCH_LEASE, format!("there is no lease {lease} in this ledger"))
+            .about(Some(lease))
     }
 
     /// The time limit of a command has passed.
     pub(crate) fn command_timeout(limit: Duration) -> Self {
-        let message = format!("the command took longer than its limit of {}", times::short(limit));
+        Self::timeout("the command", limit)
+    }
+
+    /// The time limit of a wait for a lease has passed.
+    pub(crate) fn wait_timeout(lease: &Lease, until: State, limit: Duration) -> Self {
+        let Lease { id, state, .. } = lease;
+        Self::timeout(&format!("the wait for lease {id}, {state}, to be {until}"), limit)
+            .about(Some(id.as_str()))
+    }
+
+    fn timeout(operation: &str, limit: Duration) -> Self {
+        let message = format!("{operation} took longer than its limit of {}", times::short(limit));
         let mut failure = Self::new(codes::TIMEOUT, message);
         if let Self::Error(error) = &mut failure {
             error.exit = ExitCode::TIMEOUT;
@@ -67,7 +92,7 @@ impl Failure {
         failure
     }
 
-    /// The same failure, of a verb whose other exit codes are its command's.
+    /// The same failure, of a verb whose other exit codes mean something else.
     pub(crate) fn of_command(mut self) -> Self {
         if let Self::Error(error) = &mut self
             && !matches!(
@@ -104,9 +129,10 @@ impl Failure {
         }
     }
 
-    /// Tells the user, on standard error. If that is closed too there is nobody to tell.
+    /// Tells the user, on standard error, and the log. If that is closed too there is nobody to tell.
     pub(crate) fn report(&self, as_json: bool) {
         let Self::Error(error) = self else { return };
+        error.log();
         let text = if as_json { error.to_json() } else { error.to_text() };
         let _ = io::Write::write_all(&mut anstream::stderr(), text.as_bytes());
     }
@@ -118,6 +144,14 @@ const PIPE: i32 = 13;
 impl CatalogueError {
     fn next_step(&self) -> Option<&'static str> {
         catalogue::find(self.code).map(catalogue::Entry::next_step)
+    }
+
+    /// One line for each failure, and none twice.
+    fn log(&self) {
+        if !self.logged {
+            let (code, lease, next) = (self.code, self.lease.as_deref(), self.next_step());
+            tracing::error!(code, lease, next, "{}", self.message);
+        }
     }
 
     fn to_text(&self) -> String {
@@ -166,10 +200,10 @@ fn in_one_line(error: &dyn Error) -> String {
 impl From<KeeperError> for Failure {
     fn from(error: KeeperError) -> Self {
         let code = error.code();
-        match &error {
+        let failure = match &error {
             KeeperError::NoSuchLease { lease } => Self::no_such_lease(lease.as_str()),
             KeeperError::CleanupUnconfirmed { retry_at, .. } => {
-                let next = format!("it is tried again from {} on", times::absolute(*retry_at));
+                let next = format!("it is tried again from {retry_at} on");
                 let recover = "`leasehold recover` does so; nobody gets the sandbox".to_owned();
                 Self::with_details(code, in_one_line(&error), vec![next, recover])
             }
@@ -181,19 +215,25 @@ impl From<KeeperError> for Failure {
                 failure
             }
             _ => Self::new(code, in_one_line(&error)),
+        };
+        let mut failure = failure.about(error.lease());
+        if let (Self::Error(told), KeeperError::Refused(_)) = (&mut failure, &error) {
+            told.logged = true;
         }
+        failure
     }
 }
 
 impl From<LedgerError> for Failure {
     fn from(error: LedgerError) -> Self {
-        Self::new(error.code(), in_one_line(&error))
+        Self::new(error.code(), in_one_line(&error)).about(error.lease())
     }
 }
 
+/// A refusal that the keeper did not give, of what was only to be tried.
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
-        KeeperError::from(refusal).into()
+        Self::new(refusal.code(), refusal.to_string()).about(Some(refusal.lease().as_str()))
     }
 }
 

@@ -9,24 +9,30 @@
 mod arguments;
 mod clock;
 mod command_arguments;
+mod command_line;
 mod configuration;
 mod exit_code;
 mod failure;
+mod figures;
 mod installation;
 mod lease_names;
 mod logging;
 mod origin;
 mod output;
+mod reference;
 mod relay;
+mod scan;
 mod state_directory;
 mod stop;
+mod style;
 mod times;
+mod value_parsers;
 mod verbs;
 mod views;
 
 use std::process::ExitCode as ProcessExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::FromArgMatches as _;
 
 use crate::arguments::{Arguments, Common, Verb};
 use crate::configuration::Configuration;
@@ -39,19 +45,25 @@ use crate::state_directory::StateDirectory;
 fn main() -> ProcessExitCode {
     // First: this program is also the init of local sandboxes.
     leasehold_init::run_if_requested();
-    let arguments = match Arguments::try_parse() {
+    let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) => return explain_usage(&error).into(),
     };
     logging::start(&arguments.common);
     let as_json = arguments.common.json;
-    let runs_a_command = arguments.verb.runs_a_command();
+    let fails_with_125 = arguments.verb.fails_with_125();
     let exit = run(arguments).unwrap_or_else(|failure| {
-        let failure = if runs_a_command { failure.of_command() } else { failure };
+        let failure = if fails_with_125 { failure.of_command() } else { failure };
         failure.report(as_json);
         failure.exit_code()
     });
     exit.into()
+}
+
+fn parse() -> Result<Arguments, clap::Error> {
+    let mut command = command_line::command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// Prints help, the version or what is wrong with the arguments.
@@ -62,7 +74,7 @@ fn explain_usage(error: &clap::Error) -> ExitCode {
         return ExitCode::DONE;
     }
     // The other codes of `run` and `exec` are their command's, 2 too.
-    let command = Arguments::command().ignore_errors(true);
+    let command = command_line::command().ignore_errors(true);
     let verb = command
         .try_get_matches()
         .ok()
@@ -76,9 +88,12 @@ fn explain_usage(error: &clap::Error) -> ExitCode {
 fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let Arguments { common, verb } = arguments;
     let output = Output { json: common.json, quiet: common.quiet };
-    // It must work where nothing else does.
-    if let Verb::Explain(arguments) = &verb {
-        return verbs::explain::run(arguments, output);
+    match &verb {
+        // These need no state directory, and must work where nothing else does.
+        Verb::Explain(arguments) => return verbs::explain::run(arguments, output),
+        Verb::Completions(arguments) => return verbs::completions::run(arguments, output),
+        Verb::Man(arguments) => return verbs::man::run(arguments, output),
+        _ => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let exit = runtime.block_on(dispatch(&common, verb, output));
@@ -110,6 +125,12 @@ async fn perform(verb: Verb, installation: &Installation) -> Result<ExitCode, Fa
         Verb::Ls(arguments) => verbs::ls::run(&arguments, installation).await,
         Verb::Show(arguments) => verbs::show::run(&arguments, installation).await,
         Verb::History(arguments) => verbs::history::run(&arguments, installation).await,
+        Verb::Wait(arguments) => verbs::wait::run(&arguments, installation).await,
+        Verb::Template(verb) => verbs::template::run(&verb, installation).await,
+        Verb::Check(arguments) => verbs::check::run(&arguments, installation).await,
+        Verb::Metrics(arguments) => verbs::metrics::run(&arguments, installation).await,
+        Verb::Completions(arguments) => verbs::completions::run(&arguments, installation.output),
+        Verb::Man(arguments) => verbs::man::run(&arguments, installation.output),
         Verb::Recover(arguments) => verbs::recover::run(&arguments, installation).await,
         Verb::Sweep(arguments) => verbs::sweep::run(&arguments, installation).await,
         Verb::Forget(arguments) => verbs::forget::run(&arguments, installation).await,

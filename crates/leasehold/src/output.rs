@@ -1,9 +1,12 @@
 //! What a verb tells its user: results on standard output, notes on standard error.
+//!
+//! Colours are taken out again where standard output is no terminal, or `NO_COLOR` is set.
 
 use std::io::{self, Write as _};
 
-use comfy_table::{Table, presets};
+use leasehold_core::LeaseId;
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::failure::Failure;
 
@@ -24,6 +27,21 @@ impl Output {
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         if self.json { self.json(value) } else { self.text(&text()) }
+    }
+
+    /// Writes a list: `value` for programs, the ids alone if nothing else is wanted, or what `text`
+    /// makes for people.
+    pub(crate) fn list<'a>(
+        self,
+        value: &impl Serialize,
+        ids: impl Iterator<Item = &'a LeaseId>,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        match (self.json, self.quiet) {
+            (true, _) => self.json(value),
+            (false, true) => self.text(&ids.map(|id| format!("{id}\n")).collect::<String>()),
+            (false, false) => self.text(&text()),
+        }
     }
 
     /// Writes a result for programs, whatever the form.
@@ -48,18 +66,54 @@ impl Output {
 }
 
 fn write(bytes: &[u8]) -> Result<(), Failure> {
-    let mut output = io::stdout().lock();
+    let mut output = anstream::stdout().lock();
     output.write_all(bytes)?;
     output.flush()?;
     Ok(())
 }
 
-/// A table without rules, so that its columns can be cut out by programs too.
+/// A table without rules, so that its columns can be cut out by programs too. Cells may be styled.
 pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header.iter().copied()).add_rows(rows);
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
+    let header = header.iter().map(|&text| text.to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(header).chain(rows).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let mut widths = vec![0; columns];
+    for row in &rows {
+        for (widest, cell) in widths.iter_mut().zip(row) {
+            *widest = width(cell).max(*widest);
+        }
     }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, widest) in row.iter().zip(&widths) {
+            line.push_str(cell);
+            line.push_str(&" ".repeat(widest - width(cell) + GAP));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The space between two columns.
+const GAP: usize = 2;
+
+/// How many columns of a terminal a text takes, without the colours in it.
+fn width(text: &str) -> usize {
+    anstream::adapter::strip_str(text).to_string().width()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::style;
+
+    #[test]
+    fn columns_line_up_whatever_is_in_them() {
+        let rows =
+            [vec!["é".to_owned(), style::good("up")], vec!["long".to_owned(), String::new()]];
+        let shown = anstream::adapter::strip_str(&table(&["A", "B"], rows)).to_string();
+        assert_eq!(shown, "A     B\né     up\nlong\n");
+    }
 }

@@ -59,6 +59,15 @@ impl StateDirectory {
         self.path().join("ledger.sqlite").exists()
     }
 
+    /// How many bytes the ledger takes: the file and its log of writes.
+    pub(crate) fn ledger_size(&self) -> u64 {
+        ["ledger.sqlite", "ledger.sqlite-wal"]
+            .into_iter()
+            .filter_map(|name| std::fs::metadata(self.path().join(name)).ok())
+            .map(|metadata| metadata.len())
+            .sum()
+    }
+
     /// Where the sandboxes of this machine are.
     pub(crate) fn sandboxes(&self) -> PathBuf {
         self.path().join("sandboxes")

@@ -9,7 +9,7 @@ use leasehold_core::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::times;
+use crate::{style, times};
 
 /// A lease.
 #[derive(Debug, Serialize)]
@@ -78,18 +78,18 @@ impl LeaseView {
             cleanliness: lease.cleanliness,
             quarantined: lease.is_quarantined(),
             environment_names: lease.spec.environment_names.iter().cloned().collect(),
-            created_at: times::absolute(lease.created_at),
-            expires_at: times::absolute(lease.expires_at()),
-            life_until: times::absolute(lease.life_until),
+            created_at: lease.created_at.to_string(),
+            expires_at: lease.expires_at().to_string(),
+            life_until: lease.life_until.to_string(),
             tethered: lease.tether.is_some(),
             attention: lease.attention.iter().copied().collect(),
             cleanup: cleanup.map(|cleanup| CleanupView {
                 reason: cleanup.reason.to_string(),
                 actor: cleanup.actor.clone(),
-                since: times::absolute(cleanup.since),
+                since: cleanup.since.to_string(),
                 tries: cleanup.tries,
                 problem: cleanup.problem.clone(),
-                next_try: times::absolute(lease.retry_at),
+                next_try: lease.retry_at.to_string(),
             }),
             receipt: lease.receipt.as_ref().map(ReceiptView::of),
         }
@@ -109,7 +109,7 @@ impl LeaseView {
         ];
         lines.extend(self.sandbox.iter().map(|sandbox| ("sandbox", sandbox.to_string())));
         lines.extend([
-            ("kind", word(json!(self.kind))),
+            ("kind", self.kind.to_string()),
             ("grant", self.grant.to_string()),
             ("delivered", yes(self.delivered)),
             ("cleanliness", word(json!(self.cleanliness))),
@@ -132,14 +132,15 @@ impl LeaseView {
                 ("tried without proof", cleanup.tries.to_string()),
                 ("next try", cleanup.next_try.clone()),
             ]);
-            lines.extend(cleanup.problem.iter().map(|problem| ("problem", problem.clone())));
+            lines
+                .extend(cleanup.problem.iter().map(|problem| ("problem", style::visible(problem))));
         }
         if let Some(receipt) = &self.receipt {
             lines.extend([
                 ("ended", receipt.at.clone()),
                 ("how", receipt.ending.clone()),
                 ("by", receipt.actor.clone()),
-                ("proof", receipt.proof.clone()),
+                ("proof", style::visible(&receipt.proof)),
             ]);
         }
         lines
@@ -152,7 +153,7 @@ impl ReceiptView {
             ending: receipt.ending.to_string(),
             proof: receipt.evidence.proof.clone(),
             request_id: receipt.evidence.request_id.clone(),
-            at: times::absolute(receipt.at),
+            at: receipt.at.to_string(),
             actor: receipt.actor.clone(),
         }
     }
@@ -160,13 +161,12 @@ impl ReceiptView {
 
 /// The state in one word, with what a reader should not overlook.
 pub(crate) fn state_in_words(lease: &Lease) -> String {
-    if lease.is_quarantined() {
-        return format!("{} (quarantined)", lease.state);
-    }
-    match &lease.receipt {
+    let text = match &lease.receipt {
+        _ if lease.is_quarantined() => format!("{} (quarantined)", lease.state),
         Some(receipt) => format!("{} ({})", lease.state, receipt.ending),
         None => lease.state.to_string(),
-    }
+    };
+    style::state(lease, &text)
 }
 
 /// Why a person should look at a lease; empty if nobody need.
@@ -174,7 +174,7 @@ pub(crate) fn reasons_to_look(lease: &Lease, now: Timestamp) -> Vec<String> {
     let mut reasons: Vec<String> =
         lease.attention.iter().map(|attention| in_words(*attention, lease)).collect();
     if let Some(cleanup) = lease.cleanup.as_ref().filter(|_| lease.is_quarantined()) {
-        let problem = cleanup.problem.as_deref().unwrap_or("no proof came");
+        let problem = style::visible(cleanup.problem.as_deref().unwrap_or("no proof came"));
         let next = times::relative(lease.retry_at, now);
         reasons.push(format!(
             "quarantined: removal tried {} times since {} ({problem}); next try {next}",
@@ -209,7 +209,7 @@ pub(crate) fn event_to_json(sequence: u64, event: &Event) -> Value {
             if let Some(field) = fields.get_mut(name)
                 && let Some(millis) = field.as_u64()
             {
-                *field = times::absolute(Timestamp::from_millis(millis)).into();
+                *field = Timestamp::from_millis(millis).to_string().into();
             }
         }
     }
@@ -224,7 +224,7 @@ pub(crate) fn event_details(event: &Value) -> String {
         .iter()
         .filter(|(name, _)| !ELSEWHERE.contains(&name.as_str()))
         .map(|(name, value)| match value {
-            Value::String(text) => format!("{name}={text}"),
+            Value::String(text) => format!("{name}={}", style::visible(text)),
             other => format!("{name}={other}"),
         })
         .collect::<Vec<_>>()

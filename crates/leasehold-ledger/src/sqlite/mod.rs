@@ -131,6 +131,12 @@ impl SqliteLedger {
         &self.secret
     }
 
+    /// The format of its file: an older one was brought up to it when the ledger was opened.
+    #[must_use]
+    pub fn format(&self) -> u32 {
+        u32::try_from(migrations::MIGRATIONS.len()).unwrap_or(u32::MAX)
+    }
+
     /// The random id of this ledger, made once.
     #[must_use]
     pub fn installation(&self) -> &str {

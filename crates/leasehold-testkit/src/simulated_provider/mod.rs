@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use leasehold_core::{AccountId, Grant, Pin, SandboxId, SandboxName};
+use leasehold_core::{AccountId, Grant, MachineId, Pin, SandboxId, SandboxName};
 use leasehold_ports::{
     Call, Capabilities, CommandRequest, CreateRequest, Created, Facts, Fence, Identity,
     InventoryEntry, InventoryPage, Preparation, Provider, ProviderError, Removal, RunningProcess,
@@ -89,6 +89,10 @@ impl Provider for SimulatedProvider {
 
     fn facts(&self) -> Facts {
         self.inner.world.settings().facts
+    }
+
+    fn machine(&self) -> Option<MachineId> {
+        None
     }
 
     async fn account(&self, call: &Call) -> Result<AccountId, ProviderError> {

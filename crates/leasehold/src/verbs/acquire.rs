@@ -20,6 +20,10 @@ use crate::views::LeaseView;
 /// life, or the idle time without a command. While no Leasehold process runs nobody enforces
 /// deadlines; the next `leasehold recover` does.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold acquire --for 2h
+  leasehold acquire --owner acme/production --key run-7 --quiet")]
 pub(crate) struct AcquireArguments {
     #[command(flatten)]
     owner: OwnerArgument,

@@ -8,8 +8,12 @@ use crate::failure::Failure;
 use crate::installation::Installation;
 use crate::output::table;
 
-/// Look at the configuration.
+/// Show the configuration, and where each value comes from.
 #[derive(Debug, Subcommand)]
+#[command(after_long_help = "\
+Examples:
+  leasehold config show
+  leasehold --config new.toml config show")]
 pub(crate) enum ConfigVerb {
     /// Show each value that is in force, and where it comes from.
     Show,
@@ -19,7 +23,11 @@ pub(crate) fn run(verb: &ConfigVerb, installation: &Installation) -> Result<Exit
     let ConfigVerb::Show = verb;
     let state = installation.state.sourced();
     let first = ("state_dir", state.value.display().to_string(), state.origin.to_string());
-    let rows: Vec<(&str, String, String)> = std::iter::once(first)
+    let file = &installation.configuration.file;
+    let path = file.value.as_ref().map_or("none".to_owned(), |path| path.display().to_string());
+    let second = ("config", path, file.origin.to_string());
+    let rows: Vec<(&str, String, String)> = [first, second]
+        .into_iter()
         .chain(
             installation
                 .configuration

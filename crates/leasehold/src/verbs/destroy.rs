@@ -23,6 +23,11 @@ use crate::views::{LeaseView, ReceiptView};
 /// Legal in every state of a lease. Once decided it is never undone: a removal that cannot be proved
 /// yet goes on at every `leasehold recover`, and nobody gets the sandbox meanwhile.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold destroy ls_lfhr --dry-run
+  leasehold destroy ls_lfhr --as-operator
+  leasehold destroy --orphan SANDBOX")]
 pub(crate) struct DestroyArguments {
     /// The lease: its id, or the beginning of it.
     #[arg(value_name = "LEASE", required_unless_present = "orphan")]

@@ -14,13 +14,17 @@ use crate::failure::Failure;
 use crate::installation::Installation;
 use crate::output::table;
 use crate::stop::StopSignals;
-use crate::times;
+use crate::{style, times};
 
-/// Check that Leasehold can work here, and say what to do where it cannot.
+/// Check that Leasehold can work here, or say what to do.
 ///
 /// It reads the state directory and the ledger, and makes one sandbox, runs `true` in it and removes
 /// it, as `leasehold run` does. Exits with 1 if something is wrong.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold doctor
+  leasehold doctor --no-sandbox")]
 pub(crate) struct DoctorArguments {
     /// Only read: make no sandbox.
     #[arg(long)]
@@ -71,12 +75,12 @@ pub(crate) async fn run(
     let well = findings.iter().all(|finding| finding.healthy);
     installation.output.result(&json!({ "healthy": well, "findings": findings }), || {
         let rows = findings.iter().map(|finding| {
-            let mark = if finding.healthy { "ok" } else { "WRONG" };
+            let mark = if finding.healthy { style::good("ok") } else { style::bad("WRONG") };
             let more = finding
                 .code
                 .map(|code| format!("; run `leasehold explain {code}`"))
                 .unwrap_or_default();
-            vec![finding.about.to_owned(), mark.to_owned(), format!("{}{more}", finding.found)]
+            vec![finding.about.to_owned(), mark, format!("{}{more}", finding.found)]
         });
         table(&["WHAT", "", "FOUND"], rows)
     })?;

@@ -17,6 +17,10 @@ use crate::stop::StopSignals;
 /// SIGTERM, SIGHUP or a time limit the command is ended with everything that it started, and the lease
 /// stays.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold exec ls_lfhr -- make test
+  leasehold exec ls_lfhr --directory src --timeout 10m -- sh -c 'make && make check'")]
 pub(crate) struct ExecArguments {
     #[command(flatten)]
     lease: LeaseArguments,

@@ -9,10 +9,14 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
-/// Explain an error: what it means, when it is raised, and what to do.
+/// Explain an error: what it means, and what to do.
 ///
 /// Without a code, list them; with --json, export the whole catalogue.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold explain not-owner
+  leasehold explain --json > errors.json")]
 pub(crate) struct ExplainArguments {
     /// The code, as it stands in the brackets of an error.
     #[arg(value_name = "CODE")]

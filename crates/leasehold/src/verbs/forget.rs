@@ -16,6 +16,9 @@ use crate::views::ReceiptView;
 /// Its sandbox is not removed, and never will be by this ledger; if it still exists, it goes on. Use
 /// it only for what cannot be proved gone, such as the sandboxes of an account that was closed.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold forget ls_lfhr --why 'the account was closed' --dry-run")]
 pub(crate) struct ForgetArguments {
     /// The lease: its id, or the beginning of it.
     #[arg(value_name = "LEASE")]

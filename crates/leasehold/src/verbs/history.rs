@@ -16,6 +16,9 @@ const PAGE: u32 = 1_000;
 
 /// Show what happened in the life of a lease, the oldest first.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold history ls_lfhr")]
 pub(crate) struct HistoryArguments {
     /// The lease: its id, or the beginning of it.
     #[arg(value_name = "LEASE")]

@@ -15,8 +15,13 @@ use crate::installation::Installation;
 use crate::output::table;
 use crate::times::parse_duration;
 
-/// Look after the ledger.
+/// Back up, check and compact the ledger; end a safety stop.
 #[derive(Debug, Subcommand)]
+#[command(after_long_help = "\
+Examples:
+  leasehold ledger backup /backup/leasehold.sqlite
+  leasehold ledger check
+  leasehold ledger compact --older-than 90d")]
 pub(crate) enum LedgerVerb {
     /// Write a whole and consistent copy to a file, while the ledger is in use.
     ///

@@ -1,6 +1,8 @@
 //! One file for each verb: its arguments, what it asks of the keeper, and what it says.
 
 pub(crate) mod acquire;
+pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod destroy;
 pub(crate) mod doctor;
@@ -10,6 +12,8 @@ pub(crate) mod forget;
 pub(crate) mod history;
 pub(crate) mod ledger;
 pub(crate) mod ls;
+pub(crate) mod man;
+pub(crate) mod metrics;
 mod orphan;
 pub(crate) mod park;
 pub(crate) mod recover;
@@ -19,3 +23,5 @@ pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod sweep;
+pub(crate) mod template;
+pub(crate) mod wait;

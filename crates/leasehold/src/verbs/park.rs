@@ -9,13 +9,15 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::installation::Installation;
 use crate::lease_names;
-use crate::times;
 use crate::views::{LeaseView, ReceiptView};
 
-/// Be done with a lease for now: stop what runs in its sandbox, and keep it for the next use.
+/// Stop what runs in a sandbox, and keep it for the next use.
 ///
 /// A sandbox in which something might still run is not kept: it is removed.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold park ls_lfhr")]
 pub(crate) struct ParkArguments {
     #[command(flatten)]
     lease: LeaseArguments,
@@ -40,7 +42,7 @@ pub(crate) async fn park(
 ) -> Result<ExitCode, Failure> {
     match keeper.park(lease, caller).await? {
         Parked::Kept(lease) => installation.output.result(&LeaseView::of(&lease), || {
-            let until = times::absolute(lease.expires_at());
+            let until = lease.expires_at().to_string();
             format!("{} is parked, until {until} at the latest", lease.id)
         })?,
         Parked::Removed(receipt) => {

@@ -18,11 +18,16 @@ use crate::views::{LeaseView, state_in_words};
 /// More rounds than this mean that work comes in as fast as it is done.
 const ROUNDS: u32 = 1_000;
 
-/// Do what is due: end what has expired, and finish what dead processes left.
+/// Do what is due: end what has expired, finish what the dead left.
 ///
 /// It never makes a sandbox. What cannot be done now is tried again at a later recover. While no
 /// Leasehold process runs nothing else enforces deadlines: run this from a timer.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold recover --dry-run
+  */5 * * * * leasehold recover --quiet     (in a crontab)
+  leasehold recover")]
 pub(crate) struct RecoverArguments {
     /// Say what is due, and do nothing.
     #[arg(long)]

@@ -15,6 +15,11 @@ use crate::lease_names;
 ///
 /// Both stop everything that runs in the sandbox. A repeated release answers with the same receipt.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold release ls_lfhr
+  leasehold release ls_lfhr --park
+  leasehold release ls_lfhr --dry-run")]
 pub(crate) struct ReleaseArguments {
     #[command(flatten)]
     lease: LeaseArguments,

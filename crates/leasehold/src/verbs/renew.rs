@@ -9,13 +9,16 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::installation::Installation;
 use crate::lease_names;
-use crate::times::{self, parse_duration};
+use crate::times::parse_duration;
 use crate::views::LeaseView;
 
 /// Move the end of a lease.
 ///
 /// A lease whose deadline has passed is not renewed, and none beyond its longest life.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold renew ls_lfhr --for 2h")]
 pub(crate) struct RenewArguments {
     #[command(flatten)]
     lease: LeaseArguments,
@@ -35,7 +38,7 @@ pub(crate) async fn run(
     let life_until = keeper.ledger().now() + arguments.lifetime;
     let lease = keeper.renew(&lease.id, life_until, &caller).await?;
     installation.output.result(&LeaseView::of(&lease), || {
-        format!("{} lives until {}", lease.id, times::absolute(lease.life_until))
+        format!("{} lives until {}", lease.id, lease.life_until)
     })?;
     Ok(ExitCode::DONE)
 }

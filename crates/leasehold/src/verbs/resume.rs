@@ -15,6 +15,10 @@ use crate::views::LeaseView;
 /// The sandbox proves that it is the one that was parked before it is used. A lease that is still
 /// active is parked first, and what runs in its sandbox is stopped.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold resume ls_lfhr
+  leasehold resume ls_lfhr --owner acme/production --grant 1")]
 pub(crate) struct ResumeArguments {
     #[command(flatten)]
     lease: LeaseArguments,

@@ -27,6 +27,11 @@ const MARGIN: Duration = Duration::from_secs(60);
 /// Inside there are the machine's programs, read-only, an empty workspace, and no network but a
 /// loopback of its own.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold run -- echo hello
+  leasehold run --env TOKEN --timeout 10m -- make test
+  leasehold run --keep -- sh -c 'echo data > file'")]
 pub(crate) struct RunArguments {
     #[command(flatten)]
     owner: OwnerArgument,

@@ -14,6 +14,9 @@ use crate::views::{LeaseView, reasons_to_look};
 ///
 /// Nothing is asked of the provider, and nothing is changed.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold show ls_lfhr")]
 pub(crate) struct ShowArguments {
     /// The lease: its id, or the beginning of it.
     #[arg(value_name = "LEASE")]

@@ -7,13 +7,17 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::installation::Installation;
 use crate::output::table;
-use crate::times;
 
-/// Compare the ledger with the sandboxes that there are, and report what no lease names.
+/// Compare the ledger with the sandboxes that there are.
 ///
-/// A sandbox that an ended lease or an attempt of this ledger made is removed at the next `leasehold
-/// recover`. Everything else is left alone: `leasehold destroy --orphan` is for a person.
+/// It reports each sandbox that no open lease names. One that an ended lease or an attempt of this
+/// ledger made is removed at the next `leasehold recover`. Everything else is left alone: `leasehold
+/// destroy --orphan` is for a person.
 #[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  leasehold sweep --dry-run
+  leasehold sweep")]
 pub(crate) struct SweepArguments {
     /// Say what would be done, and do nothing.
     #[arg(long)]
@@ -36,7 +40,7 @@ pub(crate) async fn run(
                 "sandbox": orphan.entry.sandbox,
                 "home": orphan.home.to_string(),
                 "state": format!("{:?}", orphan.entry.state).to_lowercase(),
-                "created_at": times::absolute(orphan.entry.created_at),
+                "created_at": orphan.entry.created_at.to_string(),
                 "known_as": orphan.known_as,
             })
         })

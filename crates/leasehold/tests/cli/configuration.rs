@@ -18,6 +18,25 @@ fn each_value_says_where_it_comes_from() {
     assert_eq!(value("defaults.lifetime")["value"], "2h");
     assert_eq!(value("defaults.lifetime")["origin"], *file.to_string_lossy());
     assert_eq!(value("clocks.idle_active")["origin"], "default");
+    assert_eq!(value("config")["origin"], "argument --config");
+}
+
+#[test]
+fn an_argument_comes_before_the_variable_and_the_default_before_nothing() {
+    let site = Site::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let path = elsewhere.path().to_string_lossy().into_owned();
+    let shown = site.json(&["config", "show", "--state-dir", &path]);
+    assert_eq!(shown["values"][0]["value"], *path);
+    assert_eq!(shown["values"][0]["origin"], "argument --state-dir");
+    assert_eq!(shown["values"][1]["value"], "none", "there is no leasehold.toml");
+    fs::write(elsewhere.path().join("leasehold.toml"), "[limits]\nleases_per_owner = 3\n").unwrap();
+    let shown = site.json(&["config", "show", "--state-dir", &path]);
+    let file = elsewhere.path().join("leasehold.toml");
+    assert_eq!(shown["values"][1]["value"], *file.to_string_lossy());
+    let limit = shown["values"].as_array().unwrap().iter();
+    let limit = limit.clone().find(|one| one["name"] == "limits.leases_per_owner").unwrap();
+    assert_eq!(limit["origin"], *file.to_string_lossy());
 }
 
 #[test]

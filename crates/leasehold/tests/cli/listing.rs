@@ -44,6 +44,70 @@ fn ls_shows_one_owner_or_all() {
     }
 }
 
+/// The ids that `ls` answers with.
+fn listed(site: &Site, arguments: &[&str]) -> Vec<String> {
+    let text = site.ok(&[&["ls", "--quiet"], arguments].concat());
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn ls_shows_what_is_asked_for() {
+    let site = Site::new();
+    let ended = site.acquire(&[]);
+    site.ok(&["release", &ended]);
+    let active = site.acquire(&["--for", "2h", "--idle", "2h"]);
+    let parked = site.acquire(&[]);
+    site.ok(&["park", &parked]);
+    let all = [ended.clone(), active.clone(), parked.clone()];
+    assert_eq!(listed(&site, &[]), all[1..], "the oldest first");
+    assert_eq!(listed(&site, &["--all"]), all);
+    assert_eq!(listed(&site, &["--closed"]), [&*ended]);
+    assert_eq!(listed(&site, &["--state", "closed"]), [ended]);
+    assert_eq!(listed(&site, &["--state", "parked"]), [&*parked]);
+    assert_eq!(listed(&site, &["--state", "active,parked"]), all[1..]);
+    assert_eq!(listed(&site, &["--kind", "template"]), Vec::<String>::new());
+    assert_eq!(listed(&site, &["--kind", "lease", "--provider", "local"]), all[1..]);
+    assert_eq!(listed(&site, &["--provider", "elsewhere"]), Vec::<String>::new());
+    assert_eq!(listed(&site, &["--endpoint", "local:sandboxes"]), all[1..]);
+    assert_eq!(listed(&site, &["--older-than", "1d"]), Vec::<String>::new());
+    assert_eq!(listed(&site, &["--older-than", "0s"]), all[1..]);
+    assert_eq!(listed(&site, &["--expiring-within", "90m"]), [&*parked]);
+    assert_eq!(listed(&site, &["--attention"]), Vec::<String>::new());
+    for lease in [active, parked] {
+        site.ok(&["release", &lease]);
+    }
+}
+
+#[test]
+fn a_long_list_is_read_page_by_page() {
+    let site = Site::new();
+    let leases: Vec<String> = (0..5).map(|_| site.acquire(&[])).collect();
+    let first = site.json(&["ls", "--limit", "2"]);
+    assert_eq!(first["leases"].as_array().unwrap().len(), 2);
+    assert_eq!(first["next"], *leases[1]);
+    let answer = site.call(&["ls", "--limit", "2", "--after", &leases[1]]);
+    assert!(answer.stderr.contains(&format!("repeat it with --after {}", leases[3])), "{answer:?}");
+    let last = site.json(&["ls", "--limit", "2", "--after", &leases[3]]);
+    assert_eq!((&last["leases"][0]["id"], last.get("next")), (&(*leases[4]).into(), None));
+    for lease in leases {
+        site.ok(&["release", &lease]);
+    }
+}
+
+#[test]
+fn colours_are_for_terminals_only() {
+    let site = Site::new();
+    let lease = site.acquire(&[]);
+    assert!(!site.ok(&["ls"]).contains('\u{1b}'), "a pipe is no terminal");
+    let shown = |variable: &str| {
+        let mut command = site.command(&["ls"]);
+        Answer::of(command.env("CLICOLOR_FORCE", "1").env(variable, "1")).stdout
+    };
+    assert!(shown("OTHER").contains("\u{1b}[32mactive"), "{}", shown("OTHER"));
+    assert!(!shown("NO_COLOR").contains('\u{1b}'));
+    site.ok(&["release", &lease]);
+}
+
 #[test]
 fn show_and_history_tell_the_whole_life() {
     let site = Site::new();

@@ -13,6 +13,7 @@
 mod support;
 
 mod catalogue;
+mod check;
 mod configuration;
 mod crash_points_off;
 mod help;
@@ -20,7 +21,10 @@ mod interruption;
 mod isolation;
 mod leases;
 mod listing;
+mod metrics;
 mod ownership;
 mod running;
 mod secrets;
+mod templates;
 mod trouble;
+mod waiting;

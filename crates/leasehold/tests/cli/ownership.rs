@@ -93,6 +93,26 @@ fn another_owner_causes_no_call_to_the_provider_and_the_owner_does() {
 }
 
 #[test]
+fn each_refusal_and_failure_is_one_log_line_with_lease_code_and_next_step() {
+    let site = Site::new();
+    let lease = site.acquire(&["--owner", "acme/production"]);
+    let rival = ["release", "--owner", "rival/production", &lease];
+    for (arguments, code, about) in [
+        (&rival[..], "not-owner", &*lease),
+        (&["release", "--dry-run", "--owner", "rival/production", &lease], "not-owner", &lease),
+        (&["show", "ls_nothing"], "no-such-lease", "ls_nothing"),
+    ] {
+        let answer = site.call(&[&["--log-format", "json"], arguments].concat());
+        let lines: Vec<Value> =
+            answer.stderr.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        assert_eq!(lines.len(), 1, "{answer:?}");
+        assert_eq!((&lines[0]["code"], &lines[0]["lease"]), (&code.into(), &about.into()));
+        assert!(lines[0]["next"].as_str().is_some_and(|next| next.contains("leasehold ")));
+    }
+    site.ok(&["release", "--owner", "acme/production", &lease]);
+}
+
+#[test]
 fn a_dry_run_is_refused_as_the_real_one_would_be() {
     let site = Site::new();
     let lease = site.acquire(&["--owner", "acme/production"]);

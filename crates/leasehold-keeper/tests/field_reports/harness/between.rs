@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use leasehold_core::{AccountId, Grant, Pin, SandboxId, SandboxName};
+use leasehold_core::{AccountId, Grant, MachineId, Pin, SandboxId, SandboxName};
 use leasehold_ports::{
     Call, Capabilities, CommandRequest, CreateRequest, Created, Facts, Fence, Identity,
     InventoryEntry, InventoryPage, Preparation, Provider, ProviderError, Removal, RunningProcess,
@@ -56,6 +56,10 @@ impl Provider for Between {
 
     fn facts(&self) -> Facts {
         self.home.told_facts()
+    }
+
+    fn machine(&self) -> Option<MachineId> {
+        self.provider.machine()
     }
 
     async fn account(&self, call: &Call) -> Result<AccountId, ProviderError> {
