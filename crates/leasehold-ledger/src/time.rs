@@ -37,11 +37,14 @@ struct Reading {
 }
 
 impl LedgerTime {
-    /// Goes on from `floor`. `note` is what an earlier process of this boot saw last.
+    /// Goes on from `floor`. `note` is what an earlier process of this boot saw when it wrote that:
+    /// the time since then has passed for the others too, whatever the wall clock says.
     pub(crate) fn new(clock: Arc<dyn Clock>, floor: Timestamp, note: Option<ClockNote>) -> Self {
         let present =
             ClockNote { wall: clock.now(), monotonic: clock.monotonic(), jumped_at: None };
-        let mut reading = Reading { told: since_epoch(floor), note: note.unwrap_or(present) };
+        let note = note.unwrap_or(present);
+        let passed = present.monotonic.saturating_sub(note.monotonic);
+        let mut reading = Reading { told: since_epoch(floor).saturating_add(passed), note };
         reading.notice(present);
         Self { clock, reading: Mutex::new(reading) }
     }
@@ -185,6 +188,18 @@ mod tests {
         assert_eq!(time.note().jumped_at, Some(Duration::from_secs(20)));
         clock.set(1_131, 21);
         assert_eq!(time.note().jumped_at, Some(Duration::from_secs(20)), "it is not forgotten");
+    }
+
+    #[test]
+    fn a_process_that_starts_after_the_clock_was_set_back_is_as_late_as_the_others() {
+        let clock = hands(5_000, 10);
+        let older = LedgerTime::new(clock.clone(), Timestamp::default(), None);
+        clock.set(1_400, 20);
+        let (floor, note) = (older.now(), older.note());
+        // Nobody writes for a while.
+        clock.set(1_680, 300);
+        let younger = LedgerTime::new(clock.clone(), floor, Some(note));
+        assert_eq!(younger.now(), older.now());
     }
 
     #[test]
