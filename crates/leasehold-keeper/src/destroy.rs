@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use leasehold_core::{
     Attention, Caller, DestroyOutcome, DestroyReason, Evidence, Input, Lease, LeaseId, Receipt,
-    Refusal, ReleaseGoal, Step,
+    Refusal, ReleaseGoal, Step, Timestamp,
 };
-use leasehold_ports::{ProviderError, Removal, Status};
+use leasehold_ports::{Facts, ProviderError, Removal, Status};
 
 use crate::access::Access;
 use crate::crash::Edge;
@@ -124,7 +124,7 @@ impl Keeper {
                     return DestroyOutcome::Stranger(stranger());
                 }
                 Ok(Status::Present { .. }) => {}
-                Ok(Status::Destroyed(evidence)) => return DestroyOutcome::Proved(evidence),
+                Ok(Status::Destroyed(evidence)) => return told_ended(facts, evidence, asked_at),
                 Ok(Status::Absent(evidence)) => {
                     return DestroyOutcome::Absent { evidence, asked_at, lag };
                 }
@@ -147,7 +147,7 @@ impl Keeper {
         lease: &Lease,
         pin: &leasehold_core::Pin,
     ) -> DestroyOutcome {
-        let lag = access.provider.facts().read_lag;
+        let facts = access.provider.facts();
         let limit = self.now() + self.inner.settings.proof;
         let mut wait = Duration::from_millis(100);
         loop {
@@ -155,9 +155,9 @@ impl Keeper {
             let asked_at = self.now();
             let call = access.call(self, self.inner.settings.proof);
             match self.limited(&call, access.provider.status(&pin.sandbox, &call)).await {
-                Ok(Status::Destroyed(evidence)) => return DestroyOutcome::Proved(evidence),
+                Ok(Status::Destroyed(evidence)) => return told_ended(facts, evidence, asked_at),
                 Ok(Status::Absent(evidence)) => {
-                    return DestroyOutcome::Absent { evidence, asked_at, lag };
+                    return DestroyOutcome::Absent { evidence, asked_at, lag: facts.read_lag };
                 }
                 Ok(Status::Present { birth, .. }) if birth != pin.birth => {
                     return DestroyOutcome::Stranger(stranger());
@@ -186,6 +186,16 @@ impl Keeper {
 
 fn tries(lease: &Lease) -> u32 {
     lease.cleanup.as_ref().map_or(0, |cleanup| cleanup.tries)
+}
+
+/// What a read that says "it was removed" proves. Where ids are given again, a read that lags may
+/// tell of the sandbox that had the id before: then it counts like one that finds nothing.
+fn told_ended(facts: Facts, evidence: Evidence, asked_at: Timestamp) -> DestroyOutcome {
+    if facts.recycles_ids {
+        DestroyOutcome::Absent { evidence, asked_at, lag: facts.read_lag }
+    } else {
+        DestroyOutcome::Proved(evidence)
+    }
 }
 
 fn stranger() -> Evidence {

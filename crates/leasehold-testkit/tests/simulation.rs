@@ -33,6 +33,16 @@ fn histories_break_nothing() {
     }
 }
 
+/// Seeds that a long run found: a time that did not go on while no process ran, and reads that told
+/// of the sandbox that had the id before.
+#[test]
+fn histories_that_once_broke_a_promise_do_so_no_more() {
+    for seed in [68_564, 119_438, 606_503] {
+        let report = run_history(&HistorySettings::new(seed));
+        assert!(report.violations.is_empty(), "seed {seed}: {:?}", report.violations);
+    }
+}
+
 #[test]
 #[ignore = "a tool: prints the journal of LEASEHOLD_SEED"]
 fn replay() {
