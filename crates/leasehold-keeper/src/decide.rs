@@ -49,6 +49,17 @@ impl Keeper {
         Err(LedgerError::Conflict { lease: lease.clone() }.into())
     }
 
+    /// The circumstances of a decision that is made here and now.
+    pub(crate) fn context<'a>(&'a self, caller: &'a Caller) -> Context<'a> {
+        Context {
+            now: self.now(),
+            node: &self.inner.node,
+            caller,
+            claim_for: self.inner.settings.claim,
+            calm: !self.is_in_jump_grace(),
+        }
+    }
+
     /// One round of [`Keeper::decide`] about a row that was read. None: it has changed since.
     pub(crate) async fn decide_once(
         &self,
@@ -56,14 +67,7 @@ impl Keeper {
         input: &Input,
         caller: &Caller,
     ) -> Result<Option<Decided>, KeeperError> {
-        let context = Context {
-            now: self.now(),
-            node: &self.inner.node,
-            caller,
-            claim_for: self.inner.settings.claim,
-            calm: !self.is_in_jump_grace(),
-        };
-        let decision = decide_with(self.inner.seeded.guards(), &row, input, context);
+        let decision = decide_with(self.inner.seeded.guards(), &row, input, self.context(caller));
         let change = match decision {
             Ok(Decision::AlreadySo) => return Ok(Some(Decided { lease: row, wrote: false })),
             Ok(Decision::Write(change)) => change,

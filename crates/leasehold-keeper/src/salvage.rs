@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_core::catalogue::codes;
-use leasehold_core::{Caller, EventKind, Input, Lease, LeaseId, Timestamp};
+use leasehold_core::{Caller, Decision, EventKind, Input, Lease, LeaseId, Timestamp, decide_with};
 use leasehold_ports::{LedgerError, Write};
 
 use crate::decide::Decided;
@@ -23,17 +23,20 @@ impl Keeper {
                 Err(KeeperError::Ledger(LedgerError::Damaged { problem, .. })),
                 Caller::Operator(_),
             ) => {
-                self.salvage(lease, problem, caller).await?;
+                self.salvage(lease, problem, input, caller).await?;
                 self.decide(lease, input, caller).await
             }
             (decided, _) => decided,
         }
     }
 
+    /// Writes the row anew as the decision leaves it, in one write: between two, what an operator gives
+    /// up could be removed.
     async fn salvage(
         &self,
         lease: &LeaseId,
         problem: String,
+        input: &Input,
         caller: &Caller,
     ) -> Result<(), KeeperError> {
         let Some(salvage) = self.inner.ledger.salvage(lease).await? else {
@@ -49,11 +52,17 @@ impl Keeper {
         };
         let code = codes::LEDGER_DAMAGED_ROW;
         tracing::warn!(%lease, code, problem, "a damaged row is written anew, to be removed");
-        let update = Write::Update {
-            lease: Arc::new(Lease::salvaged(salvage, horizon, caller.actor(), now)),
-            events: vec![EventKind::Salvaged { problem }],
-            actor: caller.actor(),
+        let anew = Lease::salvaged(salvage, horizon, caller.actor(), now);
+        let mut events = vec![EventKind::Salvaged { problem }];
+        let decision = decide_with(self.inner.seeded.guards(), &anew, input, self.context(caller))?;
+        let anew = match decision {
+            Decision::AlreadySo => anew,
+            Decision::Write(change) => {
+                events.extend(change.events);
+                Lease { version: anew.version, ..change.lease }
+            }
         };
+        let update = Write::Update { lease: Arc::new(anew), events, actor: caller.actor() };
         match self.inner.ledger.commit(vec![update]).await {
             // Another operator was faster.
             Ok(()) | Err(LedgerError::Conflict { .. }) => Ok(()),

@@ -120,7 +120,14 @@ fn an_operator_ends_a_damaged_row() {
     let ended = site.json(&["destroy", &destroyed, "--as-operator"]);
     assert_eq!(ended["receipt"]["ending"], "destroyed");
     assert_eq!(site.sandboxes().len(), 1);
+    let version = || -> i64 {
+        let ledger = rusqlite::Connection::open(site.state().join("ledger.sqlite")).unwrap();
+        let sql = "SELECT version FROM leases WHERE id = ?1";
+        ledger.query_row(sql, [&forgotten], |row| row.get(0)).unwrap()
+    };
+    let before = version();
     let ended = site.json(&["forget", &forgotten, "--why", "looked after by hand"]);
+    assert_eq!(version(), before + 1, "in between it would be a removal that anybody carries out");
     assert_eq!(ended["receipt"]["ending"], "forgotten");
     assert_eq!(site.sandboxes().len(), 1, "what is forgotten is left alone");
 
