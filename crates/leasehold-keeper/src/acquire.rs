@@ -261,9 +261,7 @@ impl Keeper {
                     let call = access.call(self, self.inner.settings.proof);
                     let hits = self.limited(&call, access.provider.find_by_name(name, &call)).await;
                     match hits {
-                        Ok(hits) => {
-                            born_here(&hits, lease.created_at).ok_or(ProviderError::NameTaken)
-                        }
+                        Ok(hits) => self.born_here(&hits, lease).ok_or(ProviderError::NameTaken),
                         Err(error) => Err(ProviderError::NoAnswer {
                             message: "the name is taken, and by whom was not told".to_owned(),
                             source: Some(Box::new(error)),
@@ -319,6 +317,18 @@ impl Keeper {
                 return Err(KeeperError::Unsettled { lease: id.clone() });
             }
             self.advance(&row, delivered, limit).await?;
+        }
+    }
+
+    /// The one sandbox that bears the name, if it was made after the lease was asked for. Clocks may
+    /// go at a slightly different pace.
+    pub(crate) fn born_here(&self, hits: &[InventoryEntry], lease: &Lease) -> Option<Created> {
+        let oldest = self.now().since(lease.created_at) + Duration::from_secs(300);
+        match hits {
+            [only] if only.age <= oldest => {
+                Some(Created { sandbox: only.sandbox.clone(), birth: only.birth.clone() })
+            }
+            _ => None,
         }
     }
 
@@ -381,16 +391,4 @@ fn acquire_failed(row: &Lease) -> KeeperError {
 
 fn step_failed(lease: &LeaseId, source: ProviderError) -> KeeperError {
     KeeperError::Step { lease: lease.clone(), step: Step::Create, source }
-}
-
-/// The one sandbox that bears the name, if it was made after the lease was asked for. A provider's
-/// clock may be off by a little.
-pub(crate) fn born_here(hits: &[InventoryEntry], after: Timestamp) -> Option<Created> {
-    let skew = Duration::from_secs(300);
-    match hits {
-        [only] if only.created_at + skew >= after => {
-            Some(Created { sandbox: only.sandbox.clone(), birth: only.birth.clone() })
-        }
-        _ => None,
-    }
 }

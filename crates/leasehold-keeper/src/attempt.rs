@@ -6,7 +6,6 @@ use leasehold_core::{Caller, Input, Lease, Looked, Step};
 use leasehold_ports::LedgerError;
 
 use crate::access::Access;
-use crate::acquire::born_here;
 use crate::crash::Edge;
 use crate::{Keeper, KeeperError};
 
@@ -39,7 +38,7 @@ impl Keeper {
                     Ok(hits) if hits.is_empty() => {
                         Looked::Absent { asked_at, lag: access.provider.facts().list_lag }
                     }
-                    Ok(hits) => match born_here(&hits, lease.created_at) {
+                    Ok(hits) => match self.born_here(&hits, &lease) {
                         Some(made) => Looked::Found { sandbox: made.sandbox, birth: made.birth },
                         None => Looked::Ambiguous {
                             candidates: hits.into_iter().map(|hit| hit.sandbox).collect(),

@@ -169,13 +169,13 @@ impl Shared {
         Ok(self.within(call, what, control.ask(request)).await?)
     }
 
-    fn entry(found: &Found) -> Result<InventoryEntry, LocalError> {
+    fn entry(&self, found: &Found) -> Result<InventoryEntry, LocalError> {
         Ok(InventoryEntry {
             sandbox: found.record.id.clone(),
             name: Some(found.record.name.clone()),
             birth: found.record.birth()?,
             state: state_of(found)?,
-            created_at: found.record.created_at,
+            age: self.clock.now().since(found.record.created_at),
         })
     }
 }
@@ -276,7 +276,7 @@ impl Provider for LocalProvider {
         let entry = self
             .shared
             .blocking(move |shared| {
-                shared.state.find_by_name(&name)?.as_ref().map(Shared::entry).transpose()
+                shared.state.find_by_name(&name)?.map(|found| shared.entry(&found)).transpose()
             })
             .await?;
         Ok(entry.into_iter().collect())
@@ -292,7 +292,7 @@ impl Provider for LocalProvider {
                 for name in names.iter().take(PAGE) {
                     // One that is gone meanwhile is no part of the inventory.
                     if let Some(found) = shared.state.read(name)? {
-                        page.entries.push(Shared::entry(&found)?);
+                        page.entries.push(shared.entry(&found)?);
                     }
                 }
                 page.next = names.get(PAGE - 1).filter(|_| names.len() > PAGE).cloned();

@@ -152,8 +152,9 @@ pub struct InventoryEntry {
     pub birth: BirthFingerprint,
     /// Its state.
     pub state: ObservedState,
-    /// When it was made, by the provider's clock.
-    pub created_at: Timestamp,
+    /// How long ago it was made. Both times are the provider's, so that it does not matter how far
+    /// its clock is from ours.
+    pub age: Duration,
 }
 
 /// A page of an inventory.

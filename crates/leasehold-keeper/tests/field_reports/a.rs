@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     Attention, Clocks, DestroyReason, Ending, EventKind, Kind, Lease, Refusal, SandboxId,
-    SandboxName, Spec, State, Step, Timestamp,
+    SandboxName, Spec, State, Step,
 };
 use leasehold_keeper::{AcquireRequest, KeeperError, RecoveryScope, Settings};
 use leasehold_ports::{LedgerError, Limits, ProviderError};
@@ -126,6 +126,28 @@ fn a3_a_sandbox_made_just_before_kill_9_is_adopted_by_its_recorded_name_and_pinn
             assert_ne!(sandbox, stranger);
             let lease = second.acquire(request).await.unwrap();
             assert_eq!(sandbox_of(&lease), sandbox);
+            assert_eq!(scene.home().sent(Operation::Create), 1);
+        });
+    }
+}
+
+#[test]
+fn a3_a_lost_answer_is_found_although_the_providers_clock_is_an_hour_from_ours() {
+    for off in [-3_600_000, 3_600_000] {
+        play(Setup::default(), |scene| async move {
+            let first = scene.start_node().await;
+            first.jump_clock(off);
+            let request = AcquireRequest { key: Some(key("K")), ..scene.request() };
+            let hold = scene.home().hold(Operation::Create, Moment::Answer);
+            let (node, asked) = (first.clone(), request.clone());
+            drop(scene.spawn(&first, async move { node.acquire(asked).await }));
+            hold.reached().await;
+            scene.kill(&first).await;
+
+            let second = scene.start_node().await;
+            second.jump_clock(off);
+            let lease = second.acquire(request).await.unwrap();
+            assert_eq!(scene.home().alive(), [sandbox_of(&lease)]);
             assert_eq!(scene.home().sent(Operation::Create), 1);
         });
     }
@@ -551,8 +573,6 @@ fn a15_releasing_the_second_attempt_leaves_the_first_in_doubt_until_it_is_known(
 fn stranger_under(scene: &Scene, name: &SandboxName) -> SandboxId {
     let stranger = scene.home().world().stranger_creates();
     scene.home().rename(&stranger, name);
-    let hour = u64::try_from(HOUR.as_millis()).unwrap();
-    let long_ago = Timestamp::from_millis(scene.now().as_millis() - hour);
-    scene.home().tell_age(&stranger, long_ago);
+    scene.home().tell_age(&stranger, HOUR);
     stranger
 }

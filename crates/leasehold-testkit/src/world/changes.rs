@@ -62,7 +62,6 @@ impl World {
             birth: BirthFingerprint::new(format!("birth-{number}")).expect("an identifier"),
             name,
             account: account.clone(),
-            created_at: truth.timestamp,
             origin,
             marker: None,
             fence: None,

@@ -98,7 +98,7 @@ fn entry(sandbox: &SimulatedSandbox, account: &AccountId, at: u64) -> Option<Inv
             name: Some(sandbox.name.clone()),
             birth: sandbox.birth.clone(),
             state,
-            created_at: sandbox.created_at,
+            age: Duration::from_micros(at.saturating_sub(sandbox.created_micros)),
         }),
         _ => None,
     }

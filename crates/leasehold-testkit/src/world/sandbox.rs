@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_core::{
-    AccountId, BirthFingerprint, CommandId, Grant, Marker, SandboxId, SandboxName, Timestamp,
+    AccountId, BirthFingerprint, CommandId, Grant, Marker, SandboxId, SandboxName,
 };
 use leasehold_ports::{Fence, Frame, ObservedState, ProcessEnd, Signal};
 use tokio::sync::Notify;
@@ -112,8 +112,6 @@ pub struct SimulatedSandbox {
     pub name: SandboxName,
     /// Whose it is.
     pub account: AccountId,
-    /// When it was made, by the provider's clock.
-    pub created_at: Timestamp,
     /// Who had it made.
     pub origin: Origin,
     /// What is written inside as its marker.

@@ -40,7 +40,7 @@ pub(crate) async fn run(
                 "sandbox": orphan.entry.sandbox,
                 "home": orphan.home.to_string(),
                 "state": format!("{:?}", orphan.entry.state).to_lowercase(),
-                "created_at": orphan.entry.created_at.to_string(),
+                "age_seconds": orphan.entry.age.as_secs(),
                 "known_as": orphan.known_as,
             })
         })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold_core::{Home as Place, SandboxId, SandboxName, Timestamp};
+use leasehold_core::{Home as Place, SandboxId, SandboxName};
 use leasehold_ports::{Facts, InventoryEntry};
 use leasehold_testkit::faults::{FaultPlan, Operation};
 use leasehold_testkit::world::{GroundTruth, Mutation, Observer, Origin, SimulatedSandbox, World};
@@ -24,7 +24,7 @@ pub(crate) enum Moment {
 #[derive(Default)]
 struct Disguise {
     name: Option<SandboxName>,
-    created_at: Option<Timestamp>,
+    age: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -167,9 +167,9 @@ impl Home {
         self.between().disguises.entry(sandbox.clone()).or_default().name = Some(name.clone());
     }
 
-    /// From now on listings and searches tell this time of birth.
-    pub(crate) fn tell_age(&self, sandbox: &SandboxId, created_at: Timestamp) {
-        self.between().disguises.entry(sandbox.clone()).or_default().created_at = Some(created_at);
+    /// From now on listings and searches tell this age.
+    pub(crate) fn tell_age(&self, sandbox: &SandboxId, age: Duration) {
+        self.between().disguises.entry(sandbox.clone()).or_default().age = Some(age);
     }
 
     /// From now on every sandbox is asked for under this one name: the function that makes names
@@ -234,7 +234,7 @@ impl Home {
     pub(super) fn told(&self, mut entry: InventoryEntry) -> InventoryEntry {
         if let Some(disguise) = self.between().disguises.get(&entry.sandbox) {
             entry.name = disguise.name.clone().or(entry.name);
-            entry.created_at = disguise.created_at.unwrap_or(entry.created_at);
+            entry.age = disguise.age.unwrap_or(entry.age);
         }
         entry
     }
