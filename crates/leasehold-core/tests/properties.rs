@@ -124,7 +124,7 @@ fn outcomes() -> impl Strategy<Value = Input> {
         1 => at().prop_map(move |retry_at| Looked::Unprovable { problem: problem(), retry_at }),
     ];
     let prepare = prop_oneof![
-        3 => any::<bool>().prop_map(|delivered| PrepareOutcome::Ready { delivered }),
+        3 => any::<bool>().prop_map(|delivered| PrepareOutcome::Ready { grant: Grant(1), delivered }),
         1 => Just(PrepareOutcome::Failed),
     ];
     let clean = prop_oneof![3 => Just(CleanOutcome::Clean), 1 => Just(CleanOutcome::Unconfirmed)];

@@ -217,7 +217,16 @@ impl Keeper {
             self.point(&id, Step::Create, Edge::Recorded).await;
             lease = decided.lease;
             match outcome {
-                CreateOutcome::Made { .. } | CreateOutcome::Lost { .. } => {
+                CreateOutcome::Made { .. } => {
+                    // Made by this very call: unlike what was found, nobody can have used it.
+                    if let Some(_turn) = self.inner.turns.take(&id)
+                        && lease.state == State::Preparing
+                    {
+                        unless_late(self.prepare(lease, request.delivered, false).await)?;
+                    }
+                    return self.settle(&id, request.delivered, limit).await;
+                }
+                CreateOutcome::Lost { .. } => {
                     return self.settle(&id, request.delivered, limit).await;
                 }
                 CreateOutcome::Refused { again: true, .. } if lease.state == State::Creating => {
@@ -347,7 +356,7 @@ impl Keeper {
         // Another task may just have led it on.
         let row = self.read(&row.id).await?;
         if self.has_claim(&row) && row.state == State::Preparing {
-            return unless_late(self.prepare(row, delivered, false).await);
+            return unless_late(self.prepare(row, delivered, true).await);
         }
         match self.decide(&row.id, &Input::TakeOver, &Caller::Keeper).await {
             Ok(decided) if decided.lease.state == State::Preparing => {

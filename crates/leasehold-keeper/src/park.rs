@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_core::{
-    Caller, CleanOutcome, Grant, Input, Lease, LeaseId, Receipt, Refusal, ReleaseGoal, State, Step,
+    Caller, CleanOutcome, Grant, Input, Lease, LeaseId, Receipt, Refusal, ReleaseGoal, SandboxId,
+    State, Step,
 };
-use leasehold_ports::ProviderError;
+use leasehold_ports::{Call, ProviderError};
 
+use crate::access::Access;
 use crate::commands::Remaining;
 use crate::crash::Edge;
 use crate::{Keeper, KeeperError, SeededBug};
@@ -80,7 +82,6 @@ impl Keeper {
         // First the fence inside: whatever still waits to be started under the old grant will not
         // start after the kill.
         let fence = self.inner.secret.fence(lease, lease.grant.next());
-        let over = self.over(lease);
         for tried in 0..CLEAN_TRIES {
             let access = match self.access(&lease.home).await {
                 Ok(access) => access,
@@ -89,6 +90,7 @@ impl Keeper {
             let call = access.call(self, self.inner.settings.drain);
             let work = async {
                 self.check_birth(&access, pin).await?;
+                let over = self.over(&access, lease, &pin.sandbox, &call).await?;
                 access.provider.raise_fence(&pin.sandbox, &fence, &call).await?;
                 access.provider.clean(&pin.sandbox, over, &call).await
             };
@@ -105,10 +107,20 @@ impl Keeper {
         CleanOutcome::Unconfirmed
     }
 
-    /// The last grant that a clean may end: the row's. Where the row is older than a restore, nobody
-    /// knows which grants the lost record gave, and every one is over.
-    pub(crate) fn over(&self, lease: &Lease) -> Grant {
-        if self.is_older_than_restore(lease) { Grant(u64::MAX) } else { lease.grant }
+    /// The last grant that a clean may end: the row's, and where the row is older than a restore,
+    /// the last one that the sandbox's fence has seen.
+    pub(crate) async fn over(
+        &self,
+        access: &Access,
+        lease: &Lease,
+        sandbox: &SandboxId,
+        call: &Call,
+    ) -> Result<Grant, ProviderError> {
+        if !self.is_older_than_restore(lease) {
+            return Ok(lease.grant);
+        }
+        let identity = access.provider.identify(sandbox, call).await?;
+        Ok(self.last_given(lease, identity.fence.as_ref()))
     }
 
     /// Waits until every node with commands on the lease has brought them to an end, for as long as

@@ -26,17 +26,20 @@ impl Keeper {
         let prepared = match self.access(&lease.home).await {
             Err(error) => Err(error),
             Ok(access) => {
-                let preparation = Preparation {
-                    marker: lease.marker.clone(),
-                    fence: self.inner.secret.fence(&lease, lease.grant.next()),
-                };
                 let call = access.call(self, lease.clocks.provisioning);
                 let work = async {
+                    let mut over = lease.grant;
                     if taken_over {
-                        let over = self.over(&lease);
+                        over = self.over(&access, &lease, &pin.sandbox, &call).await?;
                         access.provider.clean(&pin.sandbox, over, &call).await?;
                     }
-                    access.provider.prepare(&pin.sandbox, &preparation, &call).await
+                    let grant = over.next();
+                    let preparation = Preparation {
+                        marker: lease.marker.clone(),
+                        fence: self.inner.secret.fence(&lease, grant),
+                    };
+                    access.provider.prepare(&pin.sandbox, &preparation, &call).await?;
+                    Ok(grant)
                 };
                 self.step(&lease.id, Step::Prepare, self.limited(&call, work)).await.map_err(
                     |source| KeeperError::Step {
@@ -48,14 +51,14 @@ impl Keeper {
             }
         };
         let outcome = match prepared {
-            Ok(()) => PrepareOutcome::Ready { delivered },
+            Ok(grant) => PrepareOutcome::Ready { grant, delivered },
             Err(_) => PrepareOutcome::Failed,
         };
         let input = Input::PrepareEnded { epoch: lease.epoch, outcome };
         let decided = self.decide(&lease.id, &input, &Caller::Keeper).await;
         self.point(&lease.id, Step::Prepare, Edge::Recorded).await;
         match (prepared, decided) {
-            (Ok(()), decided) => Ok(decided?.lease),
+            (Ok(_), decided) => Ok(decided?.lease),
             (Err(first), Ok(decided)) => {
                 if decided.lease.state == State::Destroying {
                     // The first error is the one to report; the removal is on record and goes on.

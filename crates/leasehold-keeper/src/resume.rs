@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{
-    Attention, Caller, Evidence, Input, Lease, LeaseId, Pin, Refusal, ResumeOutcome, State, Step,
-    Timestamp,
+    Attention, Caller, Evidence, Grant, Input, Lease, LeaseId, Pin, Refusal, ResumeOutcome, State,
+    Step, Timestamp,
 };
-use leasehold_ports::{ProviderError, Status};
+use leasehold_ports::{Fence, ProviderError, Status};
 
 use crate::access::Access;
 use crate::crash::Edge;
@@ -154,8 +154,7 @@ impl Keeper {
             Some(fence) if !self.inner.secret.is_authentic(lease, fence) => {
                 return Verified::Outcome(ResumeOutcome::WrongMarker, Some(Attention::FalseFence));
             }
-            // The lost part of the record may have used the next grant: take one above.
-            Some(fence) if suspect => next = next.max(fence.grant.next()),
+            fence if suspect => next = self.last_given(lease, fence.as_ref()).next(),
             Some(fence) if fence.grant > next => {
                 let problem = format!(
                     "its fence is at grant {}, ahead of this ledger: the ledger is an old copy",
@@ -165,11 +164,12 @@ impl Keeper {
             }
             _ => {}
         }
+        let over = Grant(next.0 - 1);
         let fence = self.inner.secret.fence(lease, next);
         let raised = async {
             access.provider.raise_fence(&pin.sandbox, &fence, &call).await?;
             if suspect {
-                access.provider.clean(&pin.sandbox, self.over(lease), &call).await?;
+                access.provider.clean(&pin.sandbox, over, &call).await?;
             }
             Ok(())
         };
@@ -179,11 +179,18 @@ impl Keeper {
         }
     }
 
-    /// Whether the row was parked before the ledger was found to be a copy: what happened since, on
-    /// the record that was lost, nobody knows.
+    /// Whether the row was made, and parked the last time, before the ledger was found to be a copy:
+    /// what happened since, on the record that was lost, nobody knows.
     pub(crate) fn is_older_than_restore(&self, lease: &Lease) -> bool {
-        let cleaned_since = |restored| lease.cleaned_at.is_some_and(|cleaned| cleaned > restored);
-        self.inner.ledger.restored_at().is_some_and(|restored| !cleaned_since(restored))
+        let known_at = lease.cleaned_at.map_or(lease.created_at, |at| at.max(lease.created_at));
+        self.inner.ledger.restored_at().is_some_and(|restored| known_at <= restored)
+    }
+
+    /// The last grant that was given for the sandbox, on this record or on one that was lost. Only a
+    /// fence that this installation wrote says so.
+    pub(crate) fn last_given(&self, lease: &Lease, fence: Option<&Fence>) -> Grant {
+        let authentic = fence.filter(|fence| self.inner.secret.is_authentic(lease, fence));
+        authentic.map_or(lease.grant, |fence| lease.grant.max(fence.grant))
     }
 
     /// The second look at a sandbox that was not found, for a lease that is not being removed.

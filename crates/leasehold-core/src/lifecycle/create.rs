@@ -163,8 +163,8 @@ impl Draft<'_> {
     ) -> Result<(), Refusal> {
         self.check_epoch(epoch, State::Preparing)?;
         match outcome {
-            PrepareOutcome::Ready { delivered } => {
-                self.give_grant(self.next.grant.next(), *delivered);
+            PrepareOutcome::Ready { grant, delivered } => {
+                self.give_grant(self.next.grant.next().max(*grant), *delivered);
             }
             PrepareOutcome::Failed => self.destroy(DestroyReason::PreparationFailed),
         }

@@ -72,6 +72,8 @@ pub enum PrepareOutcome {
     /// Workspace, marker and fence are made. `delivered` if the front end hands the answer over
     /// itself.
     Ready {
+        /// The first grant: above every one that the sandbox has seen.
+        grant: Grant,
         /// Whether the caller has it already.
         delivered: bool,
     },

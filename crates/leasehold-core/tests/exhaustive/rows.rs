@@ -359,7 +359,7 @@ fn input(ask: Ask, now: Tick, row: Epoch) -> Input {
         },
         Ask::Prepared { current } => Input::PrepareEnded {
             epoch: epoch(current),
-            outcome: PrepareOutcome::Ready { delivered: false },
+            outcome: PrepareOutcome::Ready { grant: Grant(1), delivered: false },
         },
         Ask::PrepareFailed { current } => {
             Input::PrepareEnded { epoch: epoch(current), outcome: PrepareOutcome::Failed }
