@@ -107,6 +107,7 @@ impl Keeper {
         };
         if let Err(source) = self.check_birth(&access, &pin).await {
             registration.ended();
+            self.look_if_missing(row, &source).await;
             return Err(KeeperError::Step { lease: lease.clone(), step: Step::Start, source });
         }
         let start = CommandRequest {
@@ -139,6 +140,7 @@ impl Keeper {
             }
             Err(StartError::Provider(source)) if source.is_definite() => {
                 registration.ended();
+                self.look_if_missing(row, &source).await;
                 let lease = lease.clone();
                 return Err(KeeperError::Step { lease, step: Step::Start, source });
             }
@@ -162,6 +164,18 @@ impl Keeper {
             end: None,
             look_at: self.inner.clock.now() + self.inner.settings.gate_poll,
         })
+    }
+
+    /// A start that does not find its sandbox proves nothing. But it is a reason to take the first of
+    /// the two looks that do; recovery takes the second.
+    async fn look_if_missing(&self, row: Arc<Lease>, source: &ProviderError) {
+        if !matches!(source, ProviderError::NotFound) {
+            return;
+        }
+        let id = row.id.clone();
+        if let Err(error) = self.look_again(row).await {
+            tracing::warn!(lease = %id, code = error.code(), "{error}");
+        }
     }
 
     /// Between the record and the start: is the gate still open for this grant? A gate that closes

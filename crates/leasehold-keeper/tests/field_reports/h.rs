@@ -268,6 +268,23 @@ fn h7_a_command_whose_sandbox_vanishes_is_not_run_in_another() {
 }
 
 #[test]
+fn h7_a_command_that_finds_no_sandbox_begins_the_proof_that_it_is_lost() {
+    play(Setup::default(), |scene| async move {
+        let (node, home) = (scene.start_node().await, scene.home());
+        let lease = node.acquire(scene.request()).await.unwrap();
+        home.world().one_vanishes();
+        node.run(&lease, &owner_of(&lease), &["true"]).await.unwrap_err();
+        assert!(scene.row(&lease.id).await.is_open(), "one look proves nothing");
+
+        let _stop = scene.start_work(&node);
+        scene.pass(5 * MINUTE).await;
+
+        let row = scene.row(&lease.id).await;
+        assert_eq!(row.receipt.map(|receipt| receipt.ending), Some(Ending::Lost));
+    });
+}
+
+#[test]
 fn h8_a_parked_sandbox_that_is_gone_is_lost_and_the_next_acquire_makes_another() {
     // How long the provider remembers an end, and how far its reads may lag behind.
     let memories = [Duration::ZERO, MINUTE, 40 * DAY];
