@@ -12,7 +12,7 @@ use crate::history::{HistoryReport, HistorySettings, Tally, run_history};
 use crate::judge::{Invariant, Violation};
 
 /// How many failing seeds a suite keeps: the lowest.
-const KEPT_FAILURES: usize = 5;
+const KEPT_FAILURES: usize = 20;
 
 /// What came of a suite.
 #[derive(Clone, Debug, Default)]
