@@ -343,6 +343,7 @@ fn b10_after_kill_9_of_the_manager_each_sandbox_is_adopted_or_gone() {
 #[test]
 fn b11_five_thousand_due_leases_at_boot_are_paged_and_a_second_kill_loses_none() {
     const LEASES: usize = 5_000;
+    const AT_ONCE: usize = 8;
     let settings = Settings {
         clocks: Clocks { idle_active: 2 * DAY, ..Clocks::default() },
         limits: Limits { per_owner: 10_000, per_home: 10_000 },
@@ -363,14 +364,18 @@ fn b11_five_thousand_due_leases_at_boot_are_paged_and_a_second_kill_loses_none()
         let second = scene.start_node().await;
         let _stop = scene.start_work(&second);
         let mut removed = 0;
+        let mut left_behind = 0;
         let mut killed = false;
         let mut workers = Vec::new();
         for _ in 0..10 * 60 {
             scene.pass(Duration::from_secs(1)).await;
             let now = scene.home().destroyed().len();
-            assert!(now - removed <= page, "{} in one second", now - removed);
+            assert!(now - removed <= page + left_behind, "{} in one second", now - removed);
+            left_behind = 0;
             if now > LEASES / 2 && !killed {
                 killed = true;
+                // What the killed node had asked for still happens, beside the next one's page.
+                left_behind = AT_ONCE;
                 scene.kill(&second).await;
                 let third = scene.start_node().await;
                 workers.push(scene.start_work(&third));
@@ -379,7 +384,7 @@ fn b11_five_thousand_due_leases_at_boot_are_paged_and_a_second_kill_loses_none()
         }
 
         assert!(killed);
-        assert!(scene.home().most_at_once(Operation::Destroy) <= 8, "a few at a time");
+        assert!(scene.home().most_at_once(Operation::Destroy) <= AT_ONCE, "a few at a time");
         let distinct: BTreeSet<SandboxId> = scene.home().destroyed().into_iter().collect();
         assert_eq!(distinct.len(), LEASES);
         let open: Vec<_> = scene.open_rows().await.into_iter().map(|row| row.id).collect();
