@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, openat, renameat};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 /// What is written down.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,11 @@ impl Guard {
                 Err(error) => return Err(error.into()),
             };
         Ok(Self { directory, contents })
+    }
+
+    /// The sandbox's directory on the host.
+    pub(crate) fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
     }
 
     /// The grant below which nothing starts; 0 before the first fence.

@@ -33,6 +33,7 @@ mod root_file_system;
 mod server;
 mod setup;
 mod stopping;
+mod timer;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The version of the control protocol that this build speaks.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The oldest version that an init of this build still understands.
 pub const OLDEST_PROTOCOL: u32 = 1;
@@ -24,6 +24,12 @@ pub const BIRTH_FILE: &str = "init.json";
 
 /// The file in the sandbox's directory that holds marker and fence, out of the sandbox's reach.
 pub const GUARD_FILE: &str = "guard.json";
+
+/// The file in the sandbox's directory that says that its timer ended it (a [`TimerEnd`]).
+pub const TIMER_FILE: &str = "timer.json";
+
+/// The first [`PROTOCOL`] whose inits have a timer.
+pub const TIMER_PROTOCOL: u32 = 2;
 
 /// The sandbox's record; no init is born in a directory without one.
 pub const RECORD_FILE: &str = "record.json";
@@ -217,6 +223,12 @@ pub enum Request {
     },
     /// Read marker and fence back. Answer: [`Answer::Guard`].
     Inspect,
+    /// Let the init end the sandbox by itself, no sooner than at this moment. It only moves later: an
+    /// earlier one changes nothing. Answer: [`Answer::Done`] or [`Answer::Refused`].
+    ExtendTimer {
+        /// Milliseconds since boot, time asleep included; none means never.
+        at_boot_ms: Option<u64>,
+    },
 }
 
 /// A command to start.
@@ -335,6 +347,15 @@ pub enum NotStarted {
         /// The kernel's error number.
         errno: i32,
     },
+}
+
+/// What an init whose timer came due writes down before it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimerEnd {
+    /// When it was due, in milliseconds since boot.
+    pub due_boot_ms: u64,
+    /// When it ended the sandbox, in milliseconds since boot.
+    pub ended_boot_ms: u64,
 }
 
 /// How a process ended.

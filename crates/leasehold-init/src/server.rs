@@ -12,6 +12,7 @@ use crate::protocol::{
 };
 use crate::setup::{SetupError, Step as _};
 use crate::stopping::{Cleaning, Termination};
+use crate::timer::Timer;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::sockopt::PeerCredentials;
@@ -40,6 +41,7 @@ pub(crate) struct Server {
     greeting: Greeting,
     outside: OutsideIds,
     guard: Guard,
+    timer: Timer,
     connections: BTreeMap<u64, Connection>,
     next_connection: u64,
     commands: Commands,
@@ -52,6 +54,7 @@ pub(crate) struct Server {
 enum Wake {
     Listener,
     Signals,
+    Timer,
     Connection(u64),
     Command(String),
 }
@@ -76,6 +79,7 @@ impl Server {
             greeting,
             outside: setup.outside,
             guard,
+            timer: Timer::new().step("make the timer")?,
             connections: BTreeMap::new(),
             next_connection: 0,
             commands: Commands::default(),
@@ -85,12 +89,20 @@ impl Server {
         })
     }
 
-    /// Serves until the kernel fails, which ends the sandbox.
+    /// Serves until the timer is due. To return, then or because the kernel failed, is to end the sandbox:
+    /// the kernel kills whatever is left in the process namespace before its process 1 is gone.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         loop {
-            for wake in self.wait()? {
+            let wakes = self.wait()?;
+            if self.timer.is_over() {
+                // Nothing hangs on the trace but the reason that is told: a full disk keeps nothing alive.
+                let _ = self.timer.leave_trace(self.guard.directory());
+                return Ok(());
+            }
+            for wake in wakes {
                 match wake {
                     Wake::Listener => self.accept(),
+                    Wake::Timer => {}
                     Wake::Signals => while let Ok(Some(_)) = self.signals.read_signal() {},
                     Wake::Command(id) => {
                         let answered = self.commands.progress(&id);
@@ -106,10 +118,11 @@ impl Server {
     }
 
     fn wait(&self) -> io::Result<Vec<Wake>> {
-        let mut wakes = vec![Wake::Listener, Wake::Signals];
+        let mut wakes = vec![Wake::Listener, Wake::Signals, Wake::Timer];
         let mut watched = vec![
             PollFd::new(&self.listener, PollFlags::IN),
             PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.timer.watched(), PollFlags::IN),
         ];
         for (number, connection) in &self.connections {
             let writing =
@@ -214,6 +227,13 @@ impl Server {
             Request::RaiseFence { fence } => {
                 let result = self.guard.raise(fence);
                 Some((caller, self.fence_moved(result)))
+            }
+            Request::ExtendTimer { at_boot_ms } => {
+                let answer = match self.timer.extend(at_boot_ms) {
+                    Ok(()) => Answer::Done,
+                    Err(reason) => Answer::Refused { reason },
+                };
+                Some((caller, answer))
             }
             Request::Inspect => {
                 let (marker, fence) = self.guard.read();

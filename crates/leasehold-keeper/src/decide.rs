@@ -11,7 +11,7 @@ use leasehold_ports::{LedgerError, Write};
 use crate::{Keeper, KeeperError};
 
 /// How often a compare-and-set is tried before the row counts as too busy.
-const TRIES: u32 = 100;
+pub(crate) const TRIES: u32 = 100;
 
 /// A row as it stands after a decision.
 pub(crate) struct Decided {

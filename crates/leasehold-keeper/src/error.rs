@@ -54,6 +54,15 @@ pub enum KeeperError {
         #[source]
         source: ProviderError,
     },
+    /// The sandbox's own timer could not be moved, so no longer life was promised.
+    #[error("the timer of the sandbox of lease {lease} could not be moved, so it lives no longer")]
+    TimerNotSet {
+        /// Which lease.
+        lease: LeaseId,
+        /// Why.
+        #[source]
+        source: ProviderError,
+    },
     /// The command certainly did not start.
     #[error(transparent)]
     NotStarted(#[from] NotStarted),
@@ -107,6 +116,7 @@ impl KeeperError {
             KeeperError::Ledger(error) => error.lease(),
             KeeperError::NoSuchLease { lease }
             | KeeperError::Step { lease, .. }
+            | KeeperError::TimerNotSet { lease, .. }
             | KeeperError::OutcomeUnknown { lease, .. }
             | KeeperError::Unsettled { lease }
             | KeeperError::CleanupUnconfirmed { lease, .. } => Some(lease.as_str()),
@@ -130,7 +140,9 @@ impl KeeperError {
             KeeperError::NoProvider { .. } => codes::NO_PROVIDER,
             KeeperError::NoCredential { .. } => codes::NO_CREDENTIAL,
             KeeperError::WrongAccount { .. } => codes::WRONG_ACCOUNT,
-            KeeperError::Step { source, .. } => source.code(),
+            KeeperError::Step { source, .. } | KeeperError::TimerNotSet { source, .. } => {
+                source.code()
+            }
             KeeperError::NotStarted(error) => error.code(),
             KeeperError::OutcomeUnknown { .. } => codes::COMMAND_OUTCOME_UNKNOWN,
             KeeperError::Unsettled { .. } => codes::CREATE_UNSETTLED,

@@ -22,26 +22,27 @@ impl Keeper {
     /// Moves the lease's end.
     ///
     /// # Errors
-    /// A refusal: at or after its expiry a lease is not renewed, nor beyond its longest life.
+    /// A refusal: at or after its expiry a lease is not renewed, nor beyond its longest life. Or
+    /// `TimerNotSet`: the sandbox would have ended before the end that was asked for.
     pub async fn renew(
         &self,
         lease: &LeaseId,
         life_until: Timestamp,
         caller: &Caller,
     ) -> Result<Arc<Lease>, KeeperError> {
-        Ok(self.decide(lease, &Input::Renew { life_until }, caller).await?.lease)
+        self.decide_longer_life(lease, &Input::Renew { life_until }, caller).await
     }
 
     /// Makes a parked lease a template: it has no deadline, and is only forked, listed and deleted.
     ///
     /// # Errors
-    /// A refusal; nothing was changed then.
+    /// A refusal, or `TimerNotSet`; nothing was changed then.
     pub async fn promote(
         &self,
         lease: &LeaseId,
         caller: &Caller,
     ) -> Result<Arc<Lease>, KeeperError> {
-        Ok(self.decide(lease, &Input::Promote, caller).await?.lease)
+        self.decide_longer_life(lease, &Input::Promote, caller).await
     }
 
     /// Gives a lease up without proof, on the record. Only an operator may.

@@ -34,6 +34,7 @@ mod seeded;
 mod settings;
 mod step;
 mod sweep;
+mod timer;
 mod traced;
 mod turns;
 mod work;

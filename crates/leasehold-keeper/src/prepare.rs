@@ -38,6 +38,7 @@ impl Keeper {
                         marker: lease.marker.clone(),
                         fence: self.inner.secret.fence(&lease, grant),
                     };
+                    self.set_timer(&access, &lease, &pin, &call).await?;
                     access.provider.prepare(&pin.sandbox, &preparation, &call).await?;
                     Ok(grant)
                 };

@@ -21,6 +21,8 @@ pub enum SeededBug {
     BirthNotRead,
     /// A listing that lacks a sandbox counts as its absence.
     ListBelieved,
+    /// A renewal promises more life than the sandbox's own timer allows.
+    RenewalWithoutTimer,
 }
 
 pub(crate) struct SeededBugs {

@@ -22,6 +22,9 @@ pub struct Settings {
     pub gate_poll: Duration,
     /// The least life that a resume must have before it.
     pub least_life: Duration,
+    /// How long after the end of a lease's life its sandbox's own timer ends it. Until then a keeper
+    /// that lives has ended it, on the record.
+    pub timer_margin: Duration,
     /// The longest time between two tries of a cleanup.
     pub longest_retry: Duration,
     /// How many rows one pass of recovery takes at the most.
@@ -41,6 +44,7 @@ impl Default for Settings {
             proof: Duration::from_secs(30),
             gate_poll: Duration::from_secs(1),
             least_life: Duration::from_secs(60),
+            timer_margin: Duration::from_secs(10),
             longest_retry: Duration::from_secs(60 * 60),
             page: 100,
             jump_grace: Duration::from_secs(5 * 60),

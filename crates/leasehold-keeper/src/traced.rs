@@ -5,6 +5,7 @@
 //! sandbox, and holds nothing of the request: no key, no command, no variable.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use leasehold_core::{AccountId, Grant, MachineId, Pin, SandboxId, SandboxName};
@@ -95,6 +96,16 @@ impl Provider for Traced {
     ) -> Result<(), ProviderError> {
         log("raise_fence", Some(sandbox));
         self.0.raise_fence(sandbox, fence, call).await
+    }
+
+    async fn extend_timer(
+        &self,
+        sandbox: &SandboxId,
+        left: Option<Duration>,
+        call: &Call,
+    ) -> Result<(), ProviderError> {
+        log("extend_timer", Some(sandbox));
+        self.0.extend_timer(sandbox, left, call).await
     }
 
     async fn clean(

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use leasehold_init::framing::{Decoder, encode};
 use leasehold_init::identity::ProcessIdentity;
 use leasehold_init::protocol::{
-    Answer, Call, Greeting, OLDEST_PROTOCOL, PROTOCOL, Reply, Request, SOCKET_NAME,
+    Answer, Call, Greeting, OLDEST_PROTOCOL, PROTOCOL, Reply, Request, SOCKET_NAME, TIMER_PROTOCOL,
 };
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::de::DeserializeOwned;
@@ -25,6 +25,8 @@ pub(crate) struct Control {
     stream: UnixStream,
     decoder: Decoder,
     next_serial: u64,
+    /// What the init speaks.
+    protocol: u32,
 }
 
 impl Control {
@@ -37,16 +39,16 @@ impl Control {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     tokio::task::yield_now().await
                 }
-                Err(error) => return Err(refusal_to_connect(init, error)),
+                Err(error) => return Err(refusal_to_connect(found, init, error)),
             }
         };
         let peer = stream.peer_cred().map_err(LocalError::Unreachable)?;
         if peer.uid() != rustix::process::geteuid().as_raw() || peer.pid() != Some(init.pid) {
             return Err(LocalError::Impostor);
         }
-        let mut control = Self { stream, decoder: Decoder::default(), next_serial: 0 };
+        let mut control = Self { stream, decoder: Decoder::default(), next_serial: 0, protocol: 0 };
         let greeting: Greeting = control.receive().await.map_err(|error| match error {
-            LocalError::ConnectionLost(source) => refusal_to_connect(init, source),
+            LocalError::ConnectionLost(source) => refusal_to_connect(found, init, source),
             other => other,
         })?;
         let is_recorded_init = greeting.boot_id == init.boot_id
@@ -61,7 +63,13 @@ impl Control {
                 greeting.protocol
             )));
         }
+        control.protocol = greeting.protocol;
         Ok(control)
+    }
+
+    /// Whether the init has a timer.
+    pub(crate) const fn has_timer(&self) -> bool {
+        self.protocol >= TIMER_PROTOCOL
     }
 
     /// Asks, and waits for the answer.
@@ -135,8 +143,9 @@ impl Control {
 }
 
 /// A socket without a listener belongs to an init that has ended; any other error tells nothing.
-fn refusal_to_connect(init: &ProcessIdentity, error: io::Error) -> LocalError {
+fn refusal_to_connect(found: &Found, init: &ProcessIdentity, error: io::Error) -> LocalError {
     match crate::liveness::lives(init) {
+        Ok(false) if matches!(found.directory.timer_end(), Ok(Some(_))) => LocalError::TimerDue,
         Ok(false) => LocalError::InitEnded,
         _ => LocalError::Unreachable(error),
     }

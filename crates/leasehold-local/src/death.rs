@@ -57,7 +57,11 @@ fn try_destroy(
         return Ok(Destroyed::Stranger);
     }
     let gone = match found.directory.init()? {
-        Some(init) => liveness::end(&init, deadline)?,
+        Some(init) => {
+            let gone = liveness::end(&init, deadline)?;
+            // Written just before the init ends, so this is how it ended; a kill met at most its rest.
+            if found.directory.timer_end()?.is_some() { Gone::TimerDue } else { gone }
+        }
         None => Gone::NeverBorn,
     };
     found.directory.remove_contents()?;

@@ -20,6 +20,9 @@ pub enum LocalError {
     /// The sandbox's init has ended, and with it every process; the sandbox can only be destroyed.
     #[error("the sandbox's init has ended; destroy the sandbox")]
     InitEnded,
+    /// The sandbox's timer ended it, and with it every process; it can only be destroyed.
+    #[error("the sandbox's time was over, and its timer ended it; destroy the sandbox")]
+    TimerDue,
     /// Something in a request cannot be had here.
     #[error("{0}")]
     Unsuitable(String),
@@ -158,6 +161,7 @@ impl From<LocalError> for ProviderError {
                 Self::LimitReached { message }
             }
             LocalError::InitEnded
+            | LocalError::TimerDue
             | LocalError::Impostor
             | LocalError::Unreachable(_)
             | LocalError::TooLate

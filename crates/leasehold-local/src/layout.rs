@@ -10,7 +10,7 @@ use leasehold_core::{SandboxId, SandboxName};
 use leasehold_init::identity::ProcessIdentity;
 use leasehold_init::protocol::{
     BIRTH_FILE, DESTROYING_FILE, HOME_FOLDER, LOCK_FILE, OutsideIds, RECORD_FILE, ROOT_FOLDER,
-    TEMPORARY_FOLDER, WORKSPACE_FOLDER,
+    TEMPORARY_FOLDER, TIMER_FILE, TimerEnd, WORKSPACE_FOLDER,
 };
 use rustix::fs::{
     FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, flock, openat, renameat_with,
@@ -330,6 +330,11 @@ impl SandboxDirectory {
     /// Which process the init is, if one was ever born.
     pub(crate) fn init(&self) -> Result<Option<ProcessIdentity>, LocalError> {
         self.read_json(BIRTH_FILE)
+    }
+
+    /// Whether the sandbox's timer has ended it, or is just about to.
+    pub(crate) fn timer_end(&self) -> Result<Option<TimerEnd>, LocalError> {
+        self.read_json(TIMER_FILE)
     }
 
     /// Whether the sandbox's end has been decided.

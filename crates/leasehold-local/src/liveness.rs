@@ -17,6 +17,8 @@ pub(crate) enum Gone {
     NeverBorn,
     /// It belonged to an earlier boot.
     OtherBoot,
+    /// Its timer was due: it wrote that down and ended, and with it every process.
+    TimerDue,
     /// It had ended by itself: no process has its id and start time.
     AlreadyEnded,
     /// It was killed, and the kernel has told of its end.
@@ -29,6 +31,9 @@ impl Gone {
         match self {
             Self::NeverBorn => "no process was ever started",
             Self::OtherBoot => "another boot id: its processes ended with their boot",
+            Self::TimerDue => {
+                "the sandbox's own timer ended it at its deadline, and its init is gone"
+            }
             Self::AlreadyEnded => "no process has the init's id and start time",
             Self::Killed => {
                 "the init was killed and its pidfd told of the end of its process namespace"

@@ -220,6 +220,7 @@ impl Provider for LocalProvider {
             list: true,
             suspend: false,
             fork: false,
+            timer: true,
             clean: CleanStrategy::WholeTree,
             compares_births: true,
         }
@@ -366,6 +367,25 @@ impl Provider for LocalProvider {
         }
     }
 
+    async fn extend_timer(
+        &self,
+        sandbox: &SandboxId,
+        left: Option<Duration>,
+        call: &Call,
+    ) -> Result<(), ProviderError> {
+        let mut control = self.shared.connect(sandbox, call).await?;
+        if !control.has_timer() {
+            // Its init was born before there were timers: it never ends by itself, so not too early.
+            return Ok(());
+        }
+        let at_boot_ms = left.map(boot_millis);
+        let request = Request::ExtendTimer { at_boot_ms };
+        match self.shared.within(call, "setting the timer", control.ask(request)).await? {
+            Answer::Done => Ok(()),
+            other => Err(refusal(&other)),
+        }
+    }
+
     async fn clean(
         &self,
         sandbox: &SandboxId,
@@ -408,6 +428,15 @@ impl Provider for LocalProvider {
             }
         })
     }
+}
+
+/// The moment that lies `left` ahead, in milliseconds since boot.
+fn boot_millis(left: Duration) -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = now.tv_sec.cast_unsigned().saturating_add(left.as_secs());
+    // The part of a millisecond is rounded up: never sooner than was asked for.
+    let millis = now.tv_nsec.cast_unsigned() / 1_000_000 + u64::from(left.subsec_millis()) + 2;
+    seconds.saturating_mul(1000).saturating_add(millis)
 }
 
 fn no_record() -> Evidence {

@@ -320,11 +320,69 @@ async fn sixty_four_sandboxes_sixteen_at_a_time_leave_nothing_behind() {
     leaks.assert_nothing_left();
 }
 
+#[tokio::test]
+async fn a_timer_that_is_due_ends_the_sandbox_though_no_manager_lives_and_the_next_one_says_so() {
+    let Some(sandbox) = Sandbox::new().await else { return };
+    let state = sandbox.state.path().join("state");
+    let mut leaks = LeakChecker::new(&state);
+    sandbox.output_of(CLINGING).await;
+    assert_eq!(leaks.note_processes(), 27, "26 and the init");
+    let init = hold_init(&sandbox.directory());
+    let soon = std::time::Duration::from_millis(50);
+    sandbox.provider.extend_timer(sandbox.id(), Some(soon), &call()).await.unwrap();
+    // Nobody asks it to end: the kernel tells when process 1, and all before it, are gone.
+    wait_until_gone(&init);
+
+    let next = provider_at(&state);
+    let status = next.status(sandbox.id(), &call()).await.unwrap();
+    assert!(matches!(status, Status::Present { state: ObservedState::Failed, .. }), "{status:?}");
+    let refused = next.start(sandbox.id(), &script("true"), &call()).await.unwrap_err();
+    assert!(refused.to_string().contains("its timer ended it"), "{refused}");
+    match next.destroy(&sandbox.created.pin(), &call()).await.unwrap() {
+        Removal::Proved(evidence) => {
+            assert!(format!("{evidence:?}").contains("timer ended it at its deadline"));
+        }
+        other => panic!("{other:?}"),
+    }
+    leaks.assert_nothing_left();
+}
+
+#[tokio::test]
+async fn a_timer_only_moves_later_whatever_comes_late() {
+    let Some(sandbox) = Sandbox::new().await else { return };
+    let call = call();
+    let set = |left| sandbox.provider.extend_timer(sandbox.id(), left, &call);
+    set(Some(std::time::Duration::from_secs(3600))).await.unwrap();
+    set(Some(std::time::Duration::ZERO)).await.unwrap();
+    assert_eq!(sandbox.output_of("echo lives").await, "lives");
+    set(None).await.unwrap();
+    set(Some(std::time::Duration::ZERO)).await.unwrap();
+    assert_eq!(sandbox.output_of("echo lives").await, "lives");
+    sandbox.destroy().await;
+}
+
+/// A descriptor for a sandbox's init.
+fn hold_init(directory: &Path) -> std::os::fd::OwnedFd {
+    let pid = rustix::process::Pid::from_raw(init_pid(directory)).unwrap();
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap()
+}
+
+/// Waits until the process has ended; a test that waits for half a minute fails.
+fn wait_until_gone(process: &std::os::fd::OwnedFd) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut watched = [PollFd::new(process, PollFlags::IN)];
+    let limit = Timespec { tv_sec: 30, tv_nsec: 0 };
+    assert_eq!(poll(&mut watched, Some(&limit)), Ok(1), "the init has not ended");
+}
+
 /// Kills a sandbox's init behind the provider's back.
 fn kill_init(directory: &Path) {
+    let pid = rustix::process::Pid::from_raw(init_pid(directory)).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+fn init_pid(directory: &Path) -> i32 {
     let text = std::fs::read(directory.join("init.json")).unwrap();
     let init: serde_json::Value = serde_json::from_slice(&text).unwrap();
-    let pid = i32::try_from(init["pid"].as_i64().unwrap()).unwrap();
-    let pid = rustix::process::Pid::from_raw(pid).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    i32::try_from(init["pid"].as_i64().unwrap()).unwrap()
 }

@@ -34,6 +34,8 @@ pub struct Capabilities {
     pub suspend: bool,
     /// A sandbox can be copied.
     pub fork: bool,
+    /// A sandbox ends by itself when its time is over, though nobody lives who would end it.
+    pub timer: bool,
     /// How a sandbox is made clean.
     pub clean: CleanStrategy,
     /// A removal compares the birth in the instant of the removal. Where it cannot, and ids are
@@ -316,6 +318,16 @@ pub trait Provider: Send + Sync {
         &self,
         sandbox: &SandboxId,
         fence: &Fence,
+        call: &Call,
+    ) -> Result<(), ProviderError>;
+
+    /// Lets the sandbox end by itself once `left` is over, counted from this call; none means never.
+    /// It only moves later: where it would end later already, that stays. So a call that comes late
+    /// takes nothing back that was promised since. Only with [`Capabilities::timer`].
+    async fn extend_timer(
+        &self,
+        sandbox: &SandboxId,
+        left: Option<Duration>,
         call: &Call,
     ) -> Result<(), ProviderError>;
 

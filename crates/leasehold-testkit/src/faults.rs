@@ -19,6 +19,7 @@ pub enum Operation {
     Prepare,
     Identify,
     RaiseFence,
+    ExtendTimer,
     Clean,
     Start,
     Wait,
@@ -29,7 +30,7 @@ pub enum Operation {
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Operation; 14] = [
+    pub const ALL: [Operation; 15] = [
         Operation::Account,
         Operation::Create,
         Operation::FindByName,
@@ -38,6 +39,7 @@ impl Operation {
         Operation::Prepare,
         Operation::Identify,
         Operation::RaiseFence,
+        Operation::ExtendTimer,
         Operation::Clean,
         Operation::Start,
         Operation::Wait,
@@ -58,6 +60,7 @@ impl Operation {
             Operation::Prepare => "prepare",
             Operation::Identify => "identify",
             Operation::RaiseFence => "raise_fence",
+            Operation::ExtendTimer => "extend_timer",
             Operation::Clean => "clean",
             Operation::Start => "start",
             Operation::Wait => "wait",
@@ -89,6 +92,7 @@ impl Operation {
             Operation::Create
                 | Operation::Prepare
                 | Operation::RaiseFence
+                | Operation::ExtendTimer
                 | Operation::Clean
                 | Operation::Start
                 | Operation::Signal

@@ -11,7 +11,7 @@ const SEEDS: u64 = 20_000;
 /// Mistakes that break an invariant. Those that are missing here (`late create`, `claim`,
 /// `GateNotRead`, `NoDrain`) take one of two defences away, and the other one holds: a debt row, the
 /// epoch, the fence in the sandbox, the busy nodes of the row.
-const BUGS: [SeededBug; 13] = [
+const BUGS: [SeededBug; 14] = [
     SeededBug::Guard("owner"),
     SeededBug::Guard("grant"),
     SeededBug::Guard("epoch"),
@@ -25,6 +25,7 @@ const BUGS: [SeededBug; 13] = [
     SeededBug::MarkerNotRead,
     SeededBug::BirthNotRead,
     SeededBug::ListBelieved,
+    SeededBug::RenewalWithoutTimer,
 ];
 
 #[test]

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use leasehold_core::{Attention, DestroyReason, Ending, Lease, State as LeaseState, Timestamp};
+use leasehold_core::{
+    Attention, DestroyReason, Ending, Kind, Lease, State as LeaseState, Timestamp,
+};
 
 use super::executions::describe;
 use super::{Invariant, Judge, State, is_pinned_to, pin};
-use crate::world::{GroundTruth, Origin};
+use crate::world::{GroundTruth, Origin, micros};
 
 impl Judge {
     /// Rows were written at `now`, by the ledger's time.
@@ -47,6 +49,7 @@ impl Judge {
         if row.is_open() && before.map(|before| &before.pin) != Some(&row.pin) {
             self.pinned(state, truth, &row);
         }
+        promise(state, truth, &row, now);
         state.rows.insert(row.id.clone(), row);
     }
 
@@ -173,5 +176,16 @@ impl Judge {
             let report = format!("a stranger's sandbox was pinned: {}", describe(row));
             self.violated(state, Invariant::Ownership, report);
         }
+    }
+}
+
+/// Notes until when the row lets its lease live. Counted in the true time from when it was first said:
+/// the ledger's time may be ahead, and go faster, but is never slower.
+fn promise(state: &mut State, truth: &GroundTruth, row: &Lease, now: Timestamp) {
+    let until = if row.kind == Kind::Template { Timestamp::NEVER } else { row.life_until };
+    let known = state.promised.get(&row.id).is_some_and(|(known, _)| *known == until);
+    if !known {
+        let end = truth.now().saturating_add(micros(until.since(now)));
+        state.promised.insert(row.id.clone(), (until, end));
     }
 }

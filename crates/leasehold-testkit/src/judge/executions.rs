@@ -22,6 +22,7 @@ impl Judge {
                 self.started(state, sandbox, grant, label);
             }
             Mutation::Destroyed { sandbox } => self.destroyed(state, truth, sandbox),
+            Mutation::TimerEnded { sandbox, at } => self.timer_ended(state, sandbox, at),
             Mutation::KeyStrayed => {
                 let report = "a key was sent to an endpoint that it was not given for".to_owned();
                 self.violated(state, Invariant::Secrets, report);
@@ -123,6 +124,24 @@ impl Judge {
         if !recorded && !state.restored {
             let report = format!("a command started in {}, recorded as clean: {label}", sandbox.id);
             self.violated(state, Invariant::CleanHandOn, report);
+        }
+    }
+
+    /// A sandbox's timer never ends a lease before the end that it was promised.
+    fn timer_ended(&self, state: &mut State, sandbox: &SimulatedSandbox, at: u64) {
+        let living = state.leases().find(|row| {
+            is_pinned_to(row, sandbox)
+                && !matches!(row.state, LeaseState::Destroying | LeaseState::Closed)
+        });
+        let Some(row) = living else { return };
+        let promised = state.promised.get(&row.id).map_or(0, |(_, until)| *until);
+        if promised > at {
+            let row = describe(row);
+            let report = format!(
+                "its timer ended {} at {at}, and it was promised until {promised}: {row}",
+                sandbox.id
+            );
+            self.violated(state, Invariant::Living, report);
         }
     }
 

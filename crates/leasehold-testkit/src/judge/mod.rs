@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold_core::{Grant, Home, Lease, LeaseId, NodeId, Pin, SandboxName};
+use leasehold_core::{Grant, Home, Lease, LeaseId, NodeId, Pin, SandboxName, Timestamp};
 
 use crate::journal::Journal;
 use crate::world::{GroundTruth, Mutation, Observer};
@@ -96,6 +96,8 @@ struct State {
     made: BTreeSet<SandboxName>,
     /// Leases whose end an owner or an operator asked for.
     end_asked: BTreeSet<LeaseId>,
+    /// The end of its life that each lease was promised, by its row and in microseconds of the run.
+    promised: BTreeMap<LeaseId, (Timestamp, u64)>,
     /// Nodes that truly died.
     dead: BTreeSet<NodeId>,
     /// Labels of commands that started, and of those of which a keeper said that they did not.

@@ -7,6 +7,7 @@ mod process;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use leasehold_core::{AccountId, Grant, MachineId, Pin, SandboxId, SandboxName};
@@ -71,12 +72,12 @@ impl SimulatedProvider {
         under_way.fill(0);
     }
 
-    fn lag(&self, fault: Option<Fault>) -> std::time::Duration {
+    fn lag(&self, fault: Option<Fault>) -> Duration {
         let facts = &self.inner.world.settings().facts;
         match fault {
             Some(Fault::ReadLag) => facts.read_lag,
             Some(Fault::ListLag) => facts.list_lag,
-            _ => std::time::Duration::ZERO,
+            _ => Duration::ZERO,
         }
     }
 }
@@ -176,6 +177,23 @@ impl Provider for SimulatedProvider {
         let (id, fence) = (sandbox.clone(), fence.clone());
         self.perform_in(Operation::RaiseFence, sandbox, call, move |world, truth, account, _| {
             world.raise_fence(truth, account, &id, &fence)
+        })
+        .await
+    }
+
+    async fn extend_timer(
+        &self,
+        sandbox: &SandboxId,
+        left: Option<Duration>,
+        call: &Call,
+    ) -> Result<(), ProviderError> {
+        let id = sandbox.clone();
+        // Counted from the call, however long it is on its way.
+        let end = left.map_or(u64::MAX, |left| {
+            self.inner.world.time().micros().saturating_add(crate::world::micros(left))
+        });
+        self.perform_in(Operation::ExtendTimer, sandbox, call, move |world, truth, account, _| {
+            world.extend_timer(truth, account, &id, end)
         })
         .await
     }

@@ -67,6 +67,7 @@ impl World {
             fence: None,
             created_micros: truth.now,
             failed: false,
+            timer: None,
             destroying_from: None,
             gone_from: None,
             latest_grant: Grant(0),
@@ -200,6 +201,36 @@ impl World {
         truth.sandboxes[found].raise_fence(fence);
         self.observed(truth, &Mutation::FenceRaised { sandbox: &truth.sandboxes[found] });
         Ok(())
+    }
+
+    /// Lets the sandbox end at `end`, in microseconds of the run, unless it would end later already.
+    pub(crate) fn extend_timer(
+        &self,
+        truth: &mut GroundTruth,
+        account: &AccountId,
+        id: &SandboxId,
+        end: u64,
+    ) -> Result<(), ProviderError> {
+        let found = self.usable(truth, account, id)?;
+        let timer = &mut truth.sandboxes[found].timer;
+        *timer = Some(timer.map_or(end, |standing| standing.max(end)));
+        Ok(())
+    }
+
+    /// Ends what timers have ended by now.
+    pub(super) fn let_timers_end(&self, truth: &mut GroundTruth) {
+        let now = truth.now;
+        for found in 0..truth.sandboxes.len() {
+            let sandbox = &mut truth.sandboxes[found];
+            let Some(at) = sandbox.timer.filter(|at| *at <= now) else { continue };
+            sandbox.timer = None;
+            if sandbox.destroying_from.is_none() && sandbox.exists(now) {
+                sandbox.end_by_timer(at);
+                self.journal.note(format_args!("world the timer of {} ended it", sandbox.id));
+                let sandbox = &truth.sandboxes[found];
+                self.observed(truth, &Mutation::TimerEnded { sandbox, at });
+            }
+        }
     }
 
     /// Ends everything that is not the sandbox's own, unless a command of a later grant than `over`

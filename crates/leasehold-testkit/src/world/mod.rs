@@ -74,6 +74,13 @@ pub enum Mutation<'a> {
         /// Of it.
         sandbox: &'a SimulatedSandbox,
     },
+    /// A sandbox's timer ended it.
+    TimerEnded {
+        /// It.
+        sandbox: &'a SimulatedSandbox,
+        /// When, in microseconds of the run.
+        at: u64,
+    },
     /// A key was sent to an endpoint that it was not given for.
     KeyStrayed,
 }
@@ -275,6 +282,7 @@ impl World {
         let mut truth = self.truth.lock().unwrap_or_else(PoisonError::into_inner);
         truth.now = self.time.micros();
         truth.timestamp = self.time.timestamp();
+        self.let_timers_end(&mut truth);
         truth
     }
 

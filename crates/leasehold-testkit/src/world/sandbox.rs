@@ -120,6 +120,8 @@ pub struct SimulatedSandbox {
     pub fence: Option<Fence>,
     pub(crate) created_micros: u64,
     pub(crate) failed: bool,
+    /// When its timer ends it, in microseconds of the run; none before it is first set.
+    pub(crate) timer: Option<u64>,
     pub(crate) destroying_from: Option<u64>,
     pub(crate) gone_from: Option<u64>,
     /// The latest grant of which a command was started.
@@ -222,10 +224,20 @@ impl SimulatedSandbox {
         self.end_first_process(id, now);
     }
 
+    /// Its timer ends everything in it, the stubborn too. It is still there, and of no use.
+    pub(crate) fn end_by_timer(&mut self, at: u64) {
+        self.failed = true;
+        self.end_everything(at);
+    }
+
     /// It is being removed: nothing runs in it any more.
     pub(crate) fn begin_removal(&mut self, now: u64, gone_from: u64) {
         self.destroying_from.get_or_insert(now);
         self.gone_from = Some(gone_from);
+        self.end_everything(now);
+    }
+
+    fn end_everything(&mut self, now: u64) {
         for process in self.processes.iter_mut().filter(|process| process.is_alive(now)) {
             process.ends_at = Some(now);
         }

@@ -55,6 +55,7 @@ impl WorldSettings {
                 list: true,
                 suspend: false,
                 fork: false,
+                timer: false,
                 clean: CleanStrategy::WholeTree,
                 compares_births: false,
             },
@@ -97,6 +98,7 @@ impl WorldSettings {
             recycles_ids: stream.happens(500),
             call_limit: seconds(stream, &[5, 30, 60]),
         };
+        settings.capabilities.timer = stream.happens(700);
         settings.needs_key = stream.happens(700);
         settings.ended_readable = seconds(stream, &[0, 30, 86_400]);
         settings.slow_destroy = seconds(stream, &[1, 20, 300]);

@@ -2,6 +2,7 @@
 //! everything else on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use leasehold_core::{AccountId, Grant, MachineId, Pin, SandboxId, SandboxName};
@@ -130,6 +131,16 @@ impl Provider for Between {
     ) -> Result<(), ProviderError> {
         let work = self.provider.raise_fence(sandbox, fence, call);
         self.pass_on(Operation::RaiseFence, work).await
+    }
+
+    async fn extend_timer(
+        &self,
+        sandbox: &SandboxId,
+        left: Option<Duration>,
+        call: &Call,
+    ) -> Result<(), ProviderError> {
+        let work = self.provider.extend_timer(sandbox, left, call);
+        self.pass_on(Operation::ExtendTimer, work).await
     }
 
     async fn clean(
