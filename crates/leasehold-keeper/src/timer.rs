@@ -29,7 +29,11 @@ impl Keeper {
         let left = match lease.kind {
             Kind::Template => None,
             Kind::Lease | Kind::Debt => {
-                Some(lease.life_until.since(self.now()) + self.inner.settings.timer_margin)
+                let now = self.now();
+                // For a while after the clock jumped the ledger's time may be far ahead, and nothing
+                // expires by it. Then the whole life is counted from now: too long rather than too short.
+                let from = if self.is_in_jump_grace() { lease.created_at } else { now };
+                Some(lease.life_until.since(from) + self.inner.settings.timer_margin)
             }
         };
         access.provider.extend_timer(&pin.sandbox, left, call).await

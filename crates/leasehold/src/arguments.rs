@@ -13,8 +13,9 @@ use crate::verbs;
 /// before it is made, so that no crash, race or mistake loses a sandbox, ends a living one, or hands
 /// one to somebody else.
 ///
-/// No Leasehold process runs between your commands, and while none runs nobody enforces deadlines:
-/// leases that have expired end at the next `leasehold recover`. Run it from a timer.
+/// No Leasehold process runs between your commands. The processes of a local sandbox end by themselves
+/// after the end of its lease's life; idle times, files and records wait for the next
+/// `leasehold recover`. Run it from a timer.
 #[derive(Debug, Parser)]
 #[command(name = "leasehold", version, max_term_width = 100)]
 pub(crate) struct Arguments {

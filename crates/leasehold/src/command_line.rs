@@ -27,8 +27,8 @@ Options of every command: --state-dir DIRECTORY, --config FILE, --json,
   -q/--quiet, -v/--verbose, --log-format FORMAT, -h/--help, -V/--version
 Exit codes: 0 done, 1 found something, 2 bad arguments, 3 refused, 4 no such
   lease, 5 not known yet, 6 safety stop, 124 timeout, 125 Leasehold failed
-While no Leasehold process runs nobody enforces deadlines: run `leasehold
-  recover` from a timer. More: `leasehold COMMAND --help`, completions, man";
+While no Leasehold process runs only sandboxes' own timers end anything: run
+  `leasehold recover` too. More: `leasehold COMMAND --help`, completions, man";
 
 /// The whole command line.
 pub(crate) fn command() -> Command {

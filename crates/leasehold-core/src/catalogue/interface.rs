@@ -134,8 +134,9 @@ pub(super) const ENTRIES: &[Entry] = &[
         error_type: ErrorType::Unavailable,
         severity: Severity::Critical,
         documentation: "Leases have a deadline, a retry or a step of a dead process that has come, \
-            and no Leasehold process has done it. While none runs nobody enforces deadlines: \
-            sandboxes go on, and go on costing, until one does.",
+            and no Leasehold process has done it. While none runs, a local \
+            sandbox ends by itself after the end of its lease's life, and nothing else is enforced: \
+            idle sandboxes go on, and go on costing, until one does.",
         trigger_scenarios: "`leasehold check` finds a row that has been due for longer than \
             `--max-overdue` (15 minutes by default).",
         common_situations: &[

@@ -10,12 +10,12 @@ use leasehold_keeper::{
     AcquireRequest, ExecuteRequest, KeeperError, Parked, RecoveryScope, Settings,
 };
 use leasehold_ports::{Ledger as _, Limits, ProcessEnd};
-use leasehold_testkit::faults::Operation;
+use leasehold_testkit::faults::{Fault, Operation};
 use leasehold_testkit::world::WorldSettings;
 use secrecy::SecretString;
 
 use crate::harness::{
-    DAY, HOUR, MINUTE, Moment, Setup, dropped_after, only, owner_of, play, sandbox_of,
+    DAY, HOUR, MINUTE, Moment, Setup, dropped_after, only, owner_b, owner_of, play, sandbox_of,
 };
 
 /// The longest that a node takes to notice that something is due.
@@ -202,6 +202,64 @@ fn b5_a_command_that_runs_longer_than_the_idle_time_ends_by_itself() {
 
         assert_eq!(end.unwrap(), ProcessEnd::Exited(0));
         assert_eq!(scene.row(&lease.id).await.state, State::Active);
+    });
+}
+
+/// A provider whose sandboxes end by themselves.
+fn with_timer() -> Setup {
+    let mut setup = Setup { seeds: 4, ..Setup::default() };
+    setup.world.capabilities.timer = true;
+    setup
+}
+
+#[test]
+fn b5_a_sandbox_whose_nodes_never_come_back_is_ended_by_its_own_timer() {
+    play(with_timer(), |scene| async move {
+        let holder = scene.start_node().await;
+        let request = AcquireRequest { lifetime: 10 * MINUTE, ..scene.request() };
+        let lease = holder.acquire(request).await.unwrap();
+        let until = scene.now() + HOUR;
+        let lease = holder.keeper.renew(&lease.id, until, &owner_of(&lease)).await.unwrap();
+        let (node, held) = (holder.clone(), lease.clone());
+        let command = scene.spawn(&holder, async move {
+            node.run(&held, &owner_of(&held), &["sleep", "86000"]).await
+        });
+        scene.pass(MINUTE).await;
+        scene.kill(&holder).await;
+        assert!(command.await.is_err());
+
+        scene.pass(lease.life_until.since(scene.now())).await;
+        assert_eq!(scene.home().running_commands(&sandbox_of(&lease)), 1, "not before its time");
+        scene.pass(holder.keeper.settings().timer_margin + Duration::from_secs(1)).await;
+        assert_eq!(scene.home().running_commands(&sandbox_of(&lease)), 0);
+        assert_eq!(scene.home().sent(Operation::Destroy), 0, "no node was there to do it");
+    });
+}
+
+#[test]
+fn b5_a_renewal_is_promised_only_once_the_timer_allows_it() {
+    play(with_timer(), |scene| async move {
+        let node = scene.start_node().await;
+        let lease = node.acquire(scene.request()).await.unwrap();
+        let until = lease.life_until + HOUR;
+        let owner = owner_of(&lease);
+        scene.home().faults().script(Operation::ExtendTimer, 0, Fault::Unreachable);
+        let failed = node.keeper.renew(&lease.id, until, &owner).await;
+        assert!(matches!(failed, Err(KeeperError::TimerNotSet { .. })), "{failed:?}");
+        assert_eq!(scene.row(&lease.id).await.life_until, lease.life_until);
+
+        let sent = scene.home().sent(Operation::ExtendTimer);
+        let stranger = node.keeper.renew(&lease.id, until, &owner_b()).await;
+        assert!(matches!(stranger, Err(KeeperError::Refused(_))), "{stranger:?}");
+        assert_eq!(scene.home().sent(Operation::ExtendTimer), sent, "a stranger moves no timer");
+
+        let hold = scene.home().hold(Operation::ExtendTimer, Moment::Request);
+        let (keeper, id) = (node.keeper.clone(), lease.id.clone());
+        let renewal = scene.spawn(&node, async move { keeper.renew(&id, until, &owner).await });
+        hold.reached().await;
+        assert_eq!(scene.row(&lease.id).await.life_until, lease.life_until, "not promised yet");
+        hold.let_go();
+        assert_eq!(renewal.await.unwrap().unwrap().life_until, until);
     });
 }
 

@@ -19,7 +19,7 @@ use crate::executor::{Executor, Node, SimulatedClock, Spawner};
 use crate::faults::FaultPlan;
 use crate::faulty_ledger::{FaultyLedger, LedgerFaultPlan};
 use crate::journal::Journal;
-use crate::judge::{Invariant, Judge, JudgeSnapshot};
+use crate::judge::{Invariant, JUMP_GRACE, Judge, JudgeSnapshot};
 use crate::random::{Component, RandomStream, SimulatedRandom};
 use crate::simulated_provider::SimulatedProvider;
 use crate::world::{World, WorldSettings};
@@ -250,7 +250,7 @@ fn keeper_settings() -> Settings {
         limits: Limits { per_owner: 8, per_home: 14 },
         least_life: Duration::from_secs(10),
         longest_retry: Duration::from_secs(120),
-        jump_grace: Duration::from_secs(300),
+        jump_grace: JUMP_GRACE,
         ..Settings::default()
     }
 }

@@ -14,6 +14,7 @@ impl Judge {
     /// Rows were written at `now`, by the ledger's time.
     pub fn committed(&self, truth: &GroundTruth, rows: Vec<Arc<Lease>>, now: Timestamp) {
         let mut state = self.lock();
+        state.note_time(truth, now);
         for row in rows {
             self.row_written(&mut state, truth, row, now);
         }

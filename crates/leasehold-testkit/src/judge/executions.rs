@@ -22,7 +22,7 @@ impl Judge {
                 self.started(state, sandbox, grant, label);
             }
             Mutation::Destroyed { sandbox } => self.destroyed(state, truth, sandbox),
-            Mutation::TimerEnded { sandbox, at } => self.timer_ended(state, sandbox, at),
+            Mutation::TimerEnded { sandbox, at } => self.timer_ended(state, truth, sandbox, at),
             Mutation::KeyStrayed => {
                 let report = "a key was sent to an endpoint that it was not given for".to_owned();
                 self.violated(state, Invariant::Secrets, report);
@@ -128,14 +128,20 @@ impl Judge {
     }
 
     /// A sandbox's timer never ends a lease before the end that it was promised.
-    fn timer_ended(&self, state: &mut State, sandbox: &SimulatedSandbox, at: u64) {
+    fn timer_ended(
+        &self,
+        state: &mut State,
+        truth: &GroundTruth,
+        sandbox: &SimulatedSandbox,
+        at: u64,
+    ) {
         let living = state.leases().find(|row| {
             is_pinned_to(row, sandbox)
                 && !matches!(row.state, LeaseState::Destroying | LeaseState::Closed)
         });
         let Some(row) = living else { return };
         let promised = state.promised.get(&row.id).map_or(0, |(_, until)| *until);
-        if promised > at {
+        if promised > at && !state.had_passed(row.life_until, truth, at) {
             let row = describe(row);
             let report = format!(
                 "its timer ended {} at {at}, and it was promised until {promised}: {row}",

@@ -13,11 +13,18 @@ mod executions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use leasehold_core::{Grant, Home, Lease, LeaseId, NodeId, Pin, SandboxName, Timestamp};
 
 use crate::journal::Journal;
-use crate::world::{GroundTruth, Mutation, Observer};
+use crate::world::{GroundTruth, Mutation, Observer, micros};
+
+/// For how long the keepers of a history let nothing expire after the clock jumped.
+pub(crate) const JUMP_GRACE: Duration = Duration::from_secs(300);
+
+/// By how much the ledger's time may change against the true one without having jumped.
+const NO_JUMP: Duration = Duration::from_secs(30);
 
 /// What a violation breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +105,9 @@ struct State {
     end_asked: BTreeSet<LeaseId>,
     /// The end of its life that each lease was promised, by its row and in microseconds of the run.
     promised: BTreeMap<LeaseId, (Timestamp, u64)>,
+    /// How far the ledger's time was ahead of the true one at the last commit, and since when, in
+    /// microseconds of the run.
+    ahead: (Duration, u64),
     /// Nodes that truly died.
     dead: BTreeSet<NodeId>,
     /// Labels of commands that started, and of those of which a keeper said that they did not.
@@ -110,6 +120,23 @@ struct State {
 impl State {
     fn leases(&self) -> impl Iterator<Item = &Lease> {
         self.rows.values().map(Arc::as_ref)
+    }
+
+    /// Notes how far the ledger's time is ahead.
+    fn note_time(&mut self, truth: &GroundTruth, now: Timestamp) {
+        let ahead = now.since(truth.timestamp());
+        if ahead.abs_diff(self.ahead.0) > NO_JUMP {
+            self.ahead = (ahead, truth.now());
+        }
+    }
+
+    /// Whether a deadline had passed at that moment by the ledger's time, which may be ahead: then it
+    /// counts once it has been so for as long as keepers distrust a jump.
+    fn had_passed(&self, deadline: Timestamp, truth: &GroundTruth, at: u64) -> bool {
+        let (ahead, since) = self.ahead;
+        let ago = Duration::from_micros(truth.now() - at);
+        let distrusted = at < since + micros(JUMP_GRACE);
+        !distrusted && deadline + ago <= truth.timestamp() + ahead + NO_JUMP
     }
 }
 

@@ -118,6 +118,12 @@ impl GroundTruth {
         self.now
     }
 
+    /// The true wall-clock time.
+    #[must_use]
+    pub const fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
     /// Every sandbox that ever was, oldest first.
     #[must_use]
     pub fn sandboxes(&self) -> &[SimulatedSandbox] {

@@ -17,8 +17,8 @@ use crate::views::LeaseView;
 /// Acquire a sandbox, and print its lease.
 ///
 /// The lease is this owner's until it is released or destroyed, or a deadline passes: the end of its
-/// life, or the idle time without a command. While no Leasehold process runs nobody enforces
-/// deadlines; the next `leasehold recover` does.
+/// life, or the idle time without a command. While no Leasehold process runs, the sandbox's
+/// own timer ends its processes after the end of its life; the next `leasehold recover` does the rest.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

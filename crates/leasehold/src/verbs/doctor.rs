@@ -70,7 +70,8 @@ pub(crate) async fn run(
     }
     findings.push(Finding::healthy(
         "deadlines",
-        "nobody enforces them while no Leasehold process runs: run `leasehold recover` from a timer",
+        "a local sandbox's own timer ends its processes after its lease's life; idle times, files and \
+         records wait for `leasehold recover`: run it from a timer",
     ));
     let well = findings.iter().all(|finding| finding.healthy);
     installation.output.result(&json!({ "healthy": well, "findings": findings }), || {

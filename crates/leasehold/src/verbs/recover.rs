@@ -21,7 +21,8 @@ const ROUNDS: u32 = 1_000;
 /// Do what is due: end what has expired, finish what the dead left.
 ///
 /// It never makes a sandbox. What cannot be done now is tried again at a later recover. While no
-/// Leasehold process runs nothing else enforces deadlines: run this from a timer.
+/// Leasehold process runs, nothing but the timers of local sandboxes enforces deadlines, and those know
+/// only the end of a lease's life: run this from a timer.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -48,10 +48,10 @@ fn the_help_of_each_verb_says_what_it_does_and_shows_how() {
 }
 
 #[test]
-fn the_help_says_that_nobody_enforces_deadlines_between_calls() {
+fn the_help_says_what_enforces_deadlines_between_calls() {
     let site = Site::new();
-    assert!(site.ok(&["--help"]).contains("nobody enforces deadlines"));
-    assert!(site.ok(&["doctor"]).contains("nobody enforces them while no Leasehold process runs"));
+    assert!(site.ok(&["--help"]).contains("only sandboxes' own timers end anything"));
+    assert!(site.ok(&["doctor"]).contains("own timer ends its processes after its lease's life"));
 }
 
 #[test]

@@ -126,6 +126,19 @@ fn an_expired_lease_is_refused_and_ends_at_the_next_recover() {
 }
 
 #[test]
+fn a_sandbox_whose_managers_are_all_gone_ends_by_itself_and_its_receipt_says_so() {
+    let site = Site::new();
+    let lease = site.acquire(&["--for", "1s"]);
+    // Every command has ended, and none is called again until the kernel tells that the init is gone.
+    assert_eq!(site.inits().len(), 1, "it lives still");
+    site.wait_until_inits_are_gone();
+    assert_eq!(site.json(&["recover"])["ended"][0], *lease);
+    let shown = site.json(&["show", &lease]).to_string();
+    assert!(shown.contains("own timer ended it at its deadline"), "{shown}");
+    site.assert_nothing_left();
+}
+
+#[test]
 fn an_operator_can_give_a_lease_up_on_the_record() {
     let site = Site::new();
     let lease = site.acquire(&[]);

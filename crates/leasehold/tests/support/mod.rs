@@ -108,6 +108,23 @@ impl Site {
         inits
     }
 
+    /// Waits until the kernel tells that the inits have ended by themselves; a minute is too long.
+    #[track_caller]
+    pub(crate) fn wait_until_inits_are_gone(&self) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
+        for init in self.inits() {
+            let id = i32::try_from(init).ok().and_then(rustix::process::Pid::from_raw);
+            let flags = rustix::process::PidfdFlags::empty();
+            // One that cannot be opened has ended meanwhile.
+            let Ok(init) = rustix::process::pidfd_open(id.expect("a process id"), flags) else {
+                continue;
+            };
+            let ended = poll(&mut [PollFd::new(&init, PollFlags::IN)], Some(&limit));
+            assert_eq!(ended, Ok(1), "an init has not ended by itself");
+        }
+    }
+
     /// That nothing is left of any sandbox: no process, no directory, no mount, no open lease.
     #[track_caller]
     pub(crate) fn assert_nothing_left(&self) {
