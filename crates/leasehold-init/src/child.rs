@@ -15,6 +15,9 @@ use std::os::fd::OwnedFd;
 /// Where programs are looked for unless the request says otherwise.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// How many descriptors a program may have until it asks for more: the limit that Linux starts with.
+const USUAL_DESCRIPTORS: u64 = 1024;
+
 /// A child on its way to its program.
 pub(crate) struct Spawned {
     /// Its process id inside the sandbox.
@@ -121,6 +124,12 @@ impl Program {
             .and_then(|()| dup2_stdout(output))
             .and_then(|()| dup2_stderr(error))
             .map_err(at(Stage::Streams))?;
+        // The init has more than the usual limit, and programs that go by it would suffer.
+        let limit = rustix::process::getrlimit(Resource::Nofile);
+        let usual =
+            Some(limit.maximum.map_or(USUAL_DESCRIPTORS, |most| most.min(USUAL_DESCRIPTORS)));
+        rustix::process::setrlimit(Resource::Nofile, Rlimit { current: usual, ..limit })
+            .map_err(at(Stage::Limits))?;
         // A core dump is written by the host, to where the host says, with all secrets in it.
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         rustix::process::setrlimit(Resource::Core, none).map_err(at(Stage::Limits))?;
@@ -212,7 +221,7 @@ enum Stage {
 const STAGES: [(Stage, &str); 7] = [
     (Stage::Session, "make a session"),
     (Stage::Streams, "take the streams"),
-    (Stage::Limits, "forbid core dumps"),
+    (Stage::Limits, "set limits"),
     (Stage::Privileges, "drop privileges"),
     (Stage::Descriptors, "close descriptors"),
     (Stage::Directory, "enter the directory"),
@@ -291,6 +300,7 @@ mod tests {
             ]
             .into(),
             grant: 0,
+            keep_output: false,
         };
         let environment = environment_of(&start);
         assert_eq!(environment[COMMAND_TAG], "true-id");

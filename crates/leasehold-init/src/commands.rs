@@ -115,6 +115,16 @@ impl Commands {
         answered
     }
 
+    /// The command whose main process this is, until it has been reaped.
+    pub(crate) fn of_main_process(&self, pid: i32) -> Option<&str> {
+        self.by_pid.get(&pid).map(String::as_str)
+    }
+
+    /// Whether a command has this id.
+    pub(crate) fn knows(&self, id: &str) -> bool {
+        self.commands.contains_key(id)
+    }
+
     /// Notes that a process ended; says who waited for it. Processes that are no command's main one are orphans.
     pub(crate) fn reaped(&mut self, pid: i32, end: End) -> Vec<Answered> {
         let Some(command) = self.by_pid.remove(&pid).and_then(|id| self.commands.get_mut(&id))

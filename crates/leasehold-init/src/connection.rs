@@ -1,7 +1,7 @@
 //! One connection of the manager: frames in with their descriptors, frames out, never blocking.
 
 use crate::framing::{Decoder, FrameError, encode};
-use crate::protocol::{Call, Greeting, Reply};
+use crate::protocol::{Call, Greeting, Reply, UnknownCall};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 use serde::Serialize;
@@ -24,6 +24,8 @@ pub(crate) enum ConnectionError {
     Closed,
     #[error(transparent)]
     Frame(#[from] FrameError),
+    #[error("the peer asks for what its version does not have")]
+    Unknown,
     #[error("the peer does not read its answers")]
     Clogged,
     #[error(transparent)]
@@ -90,14 +92,16 @@ impl Connection {
         Ok(())
     }
 
-    /// The next whole call.
-    pub(crate) fn next_call(&mut self) -> Result<Option<Call>, ConnectionError> {
-        Ok(self.decoder.next_frame()?)
+    /// The next whole call, or what is understood of it.
+    pub(crate) fn next_call(
+        &mut self,
+    ) -> Result<Option<Result<Call, UnknownCall>>, ConnectionError> {
+        Ok(self.decoder.next_frame_or()?)
     }
 
-    /// The three descriptors that came with the last frame.
-    pub(crate) fn take_streams(&mut self) -> Option<[OwnedFd; 3]> {
-        std::mem::take(&mut self.descriptors).try_into().ok()
+    /// The descriptors that came with the last frame.
+    pub(crate) fn take_descriptors(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.descriptors)
     }
 
     /// Queues a reply and sends what the socket takes.

@@ -82,12 +82,33 @@ impl Decoder {
         let end = LENGTH_BYTES + length;
         let Some(body) = self.buffer.get(LENGTH_BYTES..end) else { return Ok(None) };
         let value = serde_json::from_slice(body)?;
+        self.consume(end);
+        Ok(Some(value))
+    }
+
+    /// The next whole frame, as a `T` or, if it is none, as a `U`.
+    ///
+    /// # Errors
+    ///
+    /// A frame that is too long or neither; the stream is then of no more use.
+    pub fn next_frame_or<T: DeserializeOwned, U: DeserializeOwned>(
+        &mut self,
+    ) -> Result<Option<Result<T, U>>, FrameError> {
+        match self.next_frame::<T>() {
+            Err(error @ FrameError::Malformed { .. }) => match self.next_frame::<U>() {
+                Ok(other) => Ok(other.map(Err)),
+                Err(_) => Err(error),
+            },
+            other => Ok(other?.map(Ok)),
+        }
+    }
+
+    fn consume(&mut self, end: usize) {
         self.buffer.drain(..end);
         if self.buffer.is_empty() {
             // One large command must not keep its memory for the life of the connection.
             self.buffer.shrink_to(4096);
         }
-        Ok(Some(value))
     }
 }
 

@@ -28,6 +28,7 @@ mod commands;
 mod connection;
 mod guard;
 mod kernel;
+mod output;
 mod process_table;
 mod root_file_system;
 mod server;

@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 /// The version of the control protocol that this build speaks.
 pub const PROTOCOL: u32 = 2;
 
+/// The first version whose init keeps output: [`Start::keep_output`] and [`Request::Attach`].
+pub const OUTPUT_PROTOCOL: u32 = 2;
+
 /// The oldest version that an init of this build still understands.
 pub const OLDEST_PROTOCOL: u32 = 1;
 
@@ -229,6 +232,33 @@ pub enum Request {
         /// Milliseconds since boot, time asleep included; none means never.
         at_boot_ms: Option<u64>,
     },
+    /// Read a command's output, from offsets on; two pipes for output and error travel with the frame as
+    /// descriptors, and end where the output does. Since version 2. Answer: [`Answer::Attached`] or
+    /// [`Answer::Refused`].
+    Attach {
+        /// The command's id.
+        command: String,
+        /// Where to begin.
+        from: Offsets,
+    },
+}
+
+/// Places in a command's output: bytes since its start, for each stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offsets {
+    /// In standard output.
+    pub output: u64,
+    /// In standard error.
+    pub error: u64,
+}
+
+/// What is understood of a call that is of no known version.
+#[derive(Debug, Clone, Deserialize)]
+pub struct UnknownCall {
+    /// The protocol version that the caller speaks.
+    pub protocol: u32,
+    /// Comes back in the refusal.
+    pub serial: u64,
 }
 
 /// A command to start.
@@ -244,6 +274,10 @@ pub struct Start {
     pub environment: BTreeMap<String, String>,
     /// The grant under which it is started.
     pub grant: u64,
+    /// Whether the init keeps what it writes, for [`Request::Attach`]; the descriptors for output and error
+    /// are then its first readers. Since version 2.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_output: bool,
 }
 
 impl std::fmt::Debug for Start {
@@ -300,6 +334,11 @@ pub enum Answer {
         marker: Option<String>,
         /// The fence, once prepared.
         fence: Option<Fence>,
+    },
+    /// The output comes.
+    Attached {
+        /// Where it begins; what is missing from the place asked for is not kept any more.
+        from: Offsets,
     },
     /// It is done.
     Done,
@@ -376,6 +415,13 @@ pub enum Refusal {
     Protocol,
     /// No command has this id.
     UnknownCommand,
+    /// Nothing of what this command wrote is kept (any more).
+    OutputNotKept,
+    /// The request itself is impossible: descriptors missing, or of the wrong kind.
+    Invalid {
+        /// What is wrong.
+        detail: String,
+    },
     /// The command's main process has ended.
     Ended,
     /// The fence stands higher.

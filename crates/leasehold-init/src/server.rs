@@ -5,10 +5,11 @@ use crate::commands::{Answered, Caller, Commands};
 use crate::connection::{Connection, ConnectionError};
 use crate::guard::Guard;
 use crate::identity::{boot_id, process_stat};
+use crate::output::{Output, Outputs};
 use crate::process_table;
 use crate::protocol::{
-    Answer, Call, End, Greeting, NotStarted, OLDEST_PROTOCOL, OutsideIds, PROTOCOL, Refusal, Reply,
-    Request, SOCKET_NAME, Setup, Start,
+    Answer, Call, End, Greeting, NotStarted, OLDEST_PROTOCOL, Offsets, OutsideIds, PROTOCOL,
+    Refusal, Reply, Request, SOCKET_NAME, Setup, Start,
 };
 use crate::setup::{SetupError, Step as _};
 use crate::stopping::{Cleaning, Termination};
@@ -45,6 +46,7 @@ pub(crate) struct Server {
     connections: BTreeMap<u64, Connection>,
     next_connection: u64,
     commands: Commands,
+    outputs: Outputs,
     terminations: Vec<Termination>,
     cleaning: Cleaning,
     has_children: bool,
@@ -57,6 +59,7 @@ enum Wake {
     Timer,
     Connection(u64),
     Command(String),
+    Output(String),
 }
 
 impl Server {
@@ -83,6 +86,7 @@ impl Server {
             connections: BTreeMap::new(),
             next_connection: 0,
             commands: Commands::default(),
+            outputs: Outputs::default(),
             terminations: Vec::new(),
             cleaning: Cleaning::default(),
             has_children: false,
@@ -108,6 +112,7 @@ impl Server {
                         let answered = self.commands.progress(&id);
                         self.answer_all(answered);
                     }
+                    Wake::Output(id) => self.outputs.turn(&id),
                     Wake::Connection(number) => self.serve(number),
                 }
             }
@@ -133,6 +138,10 @@ impl Server {
         for (id, progress) in self.commands.starting() {
             wakes.push(Wake::Command(id.to_owned()));
             watched.push(PollFd::from_borrowed_fd(progress, PollFlags::IN));
+        }
+        for (id, descriptor, flags) in self.outputs.watched() {
+            wakes.push(Wake::Output(id.to_owned()));
+            watched.push(PollFd::from_borrowed_fd(descriptor, flags));
         }
         let stopping = self.cleaning.is_active() || !self.terminations.is_empty();
         let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_AGAIN.subsec_nanos()) };
@@ -175,12 +184,22 @@ impl Server {
         loop {
             let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
             let Some(call) = connection.next_call()? else { return Ok(()) };
-            let streams = if matches!(call.request, Request::Start(_)) {
-                connection.take_streams()
-            } else {
-                None
+            let answered = match call {
+                Ok(call) => {
+                    let descriptors = match call.request {
+                        Request::Start(_) | Request::Attach { .. } => connection.take_descriptors(),
+                        _ => Vec::new(),
+                    };
+                    self.handle(call, descriptors, number)
+                }
+                Err(unknown) if (OLDEST_PROTOCOL..=PROTOCOL).contains(&unknown.protocol) => {
+                    return Err(ConnectionError::Unknown);
+                }
+                Err(unknown) => {
+                    let caller = Caller { connection: number, serial: unknown.serial };
+                    Some((caller, Answer::Refused { reason: Refusal::Protocol }))
+                }
             };
-            let answered = self.handle(call, streams, number);
             self.answer_all(answered);
         }
     }
@@ -189,7 +208,7 @@ impl Server {
     fn handle(
         &mut self,
         call: Call,
-        streams: Option<[OwnedFd; 3]>,
+        descriptors: Vec<OwnedFd>,
         connection: u64,
     ) -> Option<Answered> {
         let caller = Caller { connection, serial: call.serial };
@@ -199,7 +218,7 @@ impl Server {
         }
         match call.request {
             Request::Status => Some((caller, self.status())),
-            Request::Start(start) => self.start(start, streams, caller),
+            Request::Start(start) => self.start(start, descriptors, caller),
             Request::Signal { command, signal } => Some((caller, self.signal(&command, signal))),
             Request::Wait { command } => self
                 .commands
@@ -235,6 +254,9 @@ impl Server {
                 };
                 Some((caller, answer))
             }
+            Request::Attach { command, from } => {
+                Some((caller, self.attach(&command, descriptors, from)))
+            }
             Request::Inspect => {
                 let (marker, fence) = self.guard.read();
                 Some((caller, Answer::Guard { marker, fence }))
@@ -253,7 +275,7 @@ impl Server {
     fn start(
         &mut self,
         start: Start,
-        streams: Option<[OwnedFd; 3]>,
+        descriptors: Vec<OwnedFd>,
         caller: Caller,
     ) -> Option<Answered> {
         let refuse = |reason| Some((caller, Answer::NotStarted { reason }));
@@ -270,19 +292,50 @@ impl Server {
         if self.commands.is_full() {
             return refuse(NotStarted::TooManyCommands);
         }
-        let Some(streams) = streams else {
+        let Ok(mut streams) = <[OwnedFd; 3]>::try_from(descriptors) else {
             return refuse(NotStarted::Invalid {
                 detail: "three descriptors must come with a start".to_owned(),
             });
         };
         let (id, grant) = (start.command.clone(), start.grant);
+        let mut kept = None;
+        if start.keep_output {
+            match Output::between(streams) {
+                Ok((own, output)) => (streams, kept) = (own, Some(output)),
+                Err(error) => {
+                    return refuse(NotStarted::Kernel {
+                        step: "make pipes".to_owned(),
+                        errno: error.raw_os_error(),
+                    });
+                }
+            }
+        }
         match child::spawn(start, Streams(streams), self.outside) {
             Ok(spawned) => {
                 self.has_children = true;
+                if let Some(output) = kept {
+                    self.outputs.insert(id.clone(), output);
+                }
                 self.commands.add(id, grant, spawned, caller);
                 None
             }
             Err(reason) => refuse(reason),
+        }
+    }
+
+    fn attach(&mut self, command: &str, descriptors: Vec<OwnedFd>, from: Offsets) -> Answer {
+        let refused = |reason| Answer::Refused { reason };
+        let Ok(pipes) = <[OwnedFd; 2]>::try_from(descriptors) else {
+            let detail = "two descriptors must come with an attach".to_owned();
+            return refused(Refusal::Invalid { detail });
+        };
+        if !self.commands.knows(command) {
+            return refused(Refusal::UnknownCommand);
+        }
+        match self.outputs.attach(command, pipes, [from.output, from.error]) {
+            None => refused(Refusal::OutputNotKept),
+            Some(Err(errno)) => refused(Refusal::Kernel { errno: errno.raw_os_error() }),
+            Some(Ok([output, error])) => Answer::Attached { from: Offsets { output, error } },
         }
     }
 
@@ -306,6 +359,7 @@ impl Server {
         match result {
             Ok(()) => {
                 self.commands.forget_below(self.guard.grant());
+                self.outputs.keep_only(|id| self.commands.knows(id));
                 Answer::Done
             }
             Err(reason) => Answer::Refused { reason },
@@ -318,7 +372,11 @@ impl Server {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
                     let Some(end) = end_of(status) else { continue };
-                    let answered = self.commands.reaped(pid.as_raw_nonzero().get(), end);
+                    let pid = pid.as_raw_nonzero().get();
+                    if let Some(command) = self.commands.of_main_process(pid) {
+                        self.outputs.main_ended(command);
+                    }
+                    let answered = self.commands.reaped(pid, end);
                     self.answer_all(answered);
                 }
                 Ok(None) => {

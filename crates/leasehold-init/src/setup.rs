@@ -197,6 +197,13 @@ fn become_init(setup: &Setup) -> Result<Server, SetupError> {
     // keyring of its own the sandbox has none that it may search, since its user namespace is new.
     let _ = kernel::leave_session_keyring();
     rustix::system::sethostname(setup.host_name.as_bytes()).step("set the host name")?;
+    // Each command's output takes several descriptors.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    rustix::process::setrlimit(
+        rustix::process::Resource::Nofile,
+        rustix::process::Rlimit { current: limit.maximum, ..limit },
+    )
+    .step("raise the limit on descriptors")?;
     bring_loopback_up().step("bring the loopback interface up")?;
     let directory =
         rustix::fs::open(".", OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())

@@ -27,6 +27,8 @@ pub(crate) struct Control {
     next_serial: u64,
     /// What the init speaks.
     protocol: u32,
+    /// Replies that came before the one that was waited for.
+    early: Vec<Reply>,
 }
 
 impl Control {
@@ -46,7 +48,13 @@ impl Control {
         if peer.uid() != rustix::process::geteuid().as_raw() || peer.pid() != Some(init.pid) {
             return Err(LocalError::Impostor);
         }
-        let mut control = Self { stream, decoder: Decoder::default(), next_serial: 0, protocol: 0 };
+        let mut control = Self {
+            stream,
+            decoder: Decoder::default(),
+            next_serial: 0,
+            protocol: PROTOCOL,
+            early: Vec::new(),
+        };
         let greeting: Greeting = control.receive().await.map_err(|error| match error {
             LocalError::ConnectionLost(source) => refusal_to_connect(found, init, source),
             other => other,
@@ -57,13 +65,7 @@ impl Control {
         if !is_recorded_init {
             return Err(LocalError::Impostor);
         }
-        if greeting.protocol < OLDEST_PROTOCOL || greeting.oldest_protocol > PROTOCOL {
-            return Err(LocalError::Unsuitable(format!(
-                "this sandbox's init speaks protocol {}, this build speaks {PROTOCOL}",
-                greeting.protocol
-            )));
-        }
-        control.protocol = greeting.protocol;
+        control.protocol = agree(greeting.protocol, greeting.oldest_protocol)?;
         Ok(control)
     }
 
@@ -74,43 +76,45 @@ impl Control {
 
     /// Asks, and waits for the answer.
     pub(crate) async fn ask(&mut self, request: Request) -> Result<Answer, LocalError> {
-        let serial = self.send(request, None).await?;
+        let (serial, frame) = self.frame(request)?;
+        self.stream.write_all(&frame).await.map_err(LocalError::ConnectionLost)?;
         self.answer(serial).await
     }
 
-    /// Asks with descriptors, which the init gets copies of.
-    pub(crate) async fn ask_with(
+    /// Asks something of a command, with descriptors that the init gets copies of, and in the same breath
+    /// for the command's end: gives the answer to the first, and what the end is to be had with from
+    /// [`Control::answer`].
+    pub(crate) async fn ask_with_end(
         &mut self,
         request: Request,
-        streams: &[OwnedFd; 3],
-    ) -> Result<Answer, LocalError> {
-        let serial = self.send(request, Some(streams)).await?;
-        self.answer(serial).await
+        descriptors: &[OwnedFd],
+        command: String,
+    ) -> Result<(Answer, u64), LocalError> {
+        let (serial, mut frames) = self.frame(request)?;
+        let (end, wait) = self.frame(Request::Wait { command })?;
+        frames.extend(wait);
+        let sent =
+            self.send_first_part(&frames, descriptors).await.map_err(LocalError::ConnectionLost)?;
+        self.stream.write_all(&frames[sent..]).await.map_err(LocalError::ConnectionLost)?;
+        Ok((self.answer(serial).await?, end))
     }
 
-    async fn send(
-        &mut self,
-        request: Request,
-        streams: Option<&[OwnedFd; 3]>,
-    ) -> Result<u64, LocalError> {
+    /// The protocol that both ends speak.
+    pub(crate) const fn protocol(&self) -> u32 {
+        self.protocol
+    }
+
+    fn frame(&mut self, request: Request) -> Result<(u64, Vec<u8>), LocalError> {
         let serial = self.next_serial;
         self.next_serial += 1;
-        let frame = encode(&Call { protocol: PROTOCOL, serial, request })?;
-        let sent = match streams {
-            Some(streams) => {
-                self.send_first_part(&frame, streams).await.map_err(LocalError::ConnectionLost)?
-            }
-            None => 0,
-        };
-        self.stream.write_all(&frame[sent..]).await.map_err(LocalError::ConnectionLost)?;
-        Ok(serial)
+        Ok((serial, encode(&Call { protocol: self.protocol, serial, request })?))
     }
 
-    async fn send_first_part(&self, frame: &[u8], streams: &[OwnedFd; 3]) -> io::Result<usize> {
+    async fn send_first_part(&self, frame: &[u8], descriptors: &[OwnedFd]) -> io::Result<usize> {
+        let descriptors: Vec<BorrowedFd<'_>> =
+            descriptors.iter().map(|descriptor| descriptor.as_fd()).collect();
         self.stream
             .async_io(Interest::WRITABLE, || {
-                let descriptors: [BorrowedFd<'_>; 3] =
-                    streams.each_ref().map(|stream| stream.as_fd());
                 let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
                 let mut ancillary = SendAncillaryBuffer::new(&mut space);
                 ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
@@ -120,9 +124,22 @@ impl Control {
             .await
     }
 
-    async fn answer(&mut self, serial: u64) -> Result<Answer, LocalError> {
-        let reply: Reply = self.receive().await?;
-        if reply.serial == serial { Ok(reply.answer) } else { Err(LocalError::UnexpectedAnswer) }
+    /// Waits for the answer to a call that was sent.
+    pub(crate) async fn answer(&mut self, serial: u64) -> Result<Answer, LocalError> {
+        if let Some(place) = self.early.iter().position(|reply| reply.serial == serial) {
+            return Ok(self.early.swap_remove(place).answer);
+        }
+        loop {
+            let reply: Reply = self.receive().await?;
+            if reply.serial == serial {
+                return Ok(reply.answer);
+            }
+            // At most as many as calls were sent.
+            if reply.serial >= self.next_serial || self.early.len() > 1 {
+                return Err(LocalError::UnexpectedAnswer);
+            }
+            self.early.push(reply);
+        }
     }
 
     async fn receive<T: DeserializeOwned>(&mut self) -> Result<T, LocalError> {
@@ -142,11 +159,42 @@ impl Control {
     }
 }
 
+/// The newest protocol that both this build and an init speak.
+fn agree(protocol: u32, oldest: u32) -> Result<u32, LocalError> {
+    if protocol < OLDEST_PROTOCOL || oldest > PROTOCOL {
+        return Err(LocalError::Unsuitable(format!(
+            "this sandbox's init speaks protocol {oldest} to {protocol}, this build {OLDEST_PROTOCOL} to \
+             {PROTOCOL}: use the build that made the sandbox, or destroy it, which any build can"
+        )));
+    }
+    Ok(protocol.min(PROTOCOL))
+}
+
 /// A socket without a listener belongs to an init that has ended; any other error tells nothing.
 fn refusal_to_connect(found: &Found, init: &ProcessIdentity, error: io::Error) -> LocalError {
     match crate::liveness::lives(init) {
         Ok(false) if matches!(found.directory.timer_end(), Ok(Some(_))) => LocalError::TimerDue,
         Ok(false) => LocalError::InitEnded,
         _ => LocalError::Unreachable(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_speak_the_newest_protocol_that_both_know() {
+        assert_eq!(agree(1, 1).ok(), Some(1));
+        assert_eq!(agree(PROTOCOL, 1).ok(), Some(PROTOCOL));
+        assert_eq!(agree(99, PROTOCOL).ok(), Some(PROTOCOL));
+    }
+
+    #[test]
+    fn an_init_of_a_protocol_that_is_not_known_is_named_with_what_to_do() {
+        for (protocol, oldest) in [(0, 0), (99, PROTOCOL + 1)] {
+            let told = agree(protocol, oldest).map_err(|error| error.to_string());
+            assert!(told.is_err_and(|message| message.contains("destroy it")));
+        }
     }
 }

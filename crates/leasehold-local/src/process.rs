@@ -3,13 +3,15 @@
 use crate::control::Control;
 use crate::error::{LocalError, in_words};
 use crate::provider::Shared;
-use crate::streams::{self, FRAMES_WAITING, INPUTS_WAITING};
+use crate::streams::{self, FRAMES_WAITING, INPUTS_WAITING, ManagerEnds};
 use async_trait::async_trait;
-use leasehold_core::{Grant, SandboxId};
-use leasehold_init::protocol::{self, Answer, End, Refusal, Request, Start};
+use leasehold_core::{CommandId, Grant, SandboxId};
+use leasehold_init::protocol::{
+    self, Answer, End, OUTPUT_PROTOCOL, Offsets, Refusal, Request, Start,
+};
 use leasehold_ports::{
-    Call, CommandRequest, NotStarted, ProcessControl, ProcessEnd, ProviderError, RunningProcess,
-    Signal, StartError, StreamKind,
+    AttachedProcess, Call, CommandRequest, NotStarted, OutputOffsets, ProcessControl, ProcessEnd,
+    ProviderError, RunningProcess, Signal, StartError, StreamKind,
 };
 use secrecy::ExposeSecret as _;
 use std::io;
@@ -34,6 +36,7 @@ pub(crate) async fn start(
     let (command_ends, manager_ends) = streams::make(request.input).map_err(|source| {
         ProviderError::from(LocalError::Kernel { action: "make pipes", source })
     })?;
+    let keep_output = control.protocol() >= OUTPUT_PROTOCOL;
     let start = Request::Start(Start {
         command: request.id.as_str().to_owned(),
         argv: request.argv.clone(),
@@ -44,11 +47,12 @@ pub(crate) async fn start(
             .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
             .collect(),
         grant: request.grant.0,
+        keep_output,
     });
-    let answer = shared
-        .within(call, "starting a command", control.ask_with(start, &command_ends))
-        .await
-        .map_err(ProviderError::from)?;
+    let command = request.id.as_str().to_owned();
+    let asking = control.ask_with_end(start, &command_ends, command.clone());
+    let (answer, end) =
+        shared.within(call, "starting a command", asking).await.map_err(ProviderError::from)?;
     // The command has its own copies; ours would keep its output from ending.
     drop(command_ends);
     match answer {
@@ -56,26 +60,76 @@ pub(crate) async fn start(
         Answer::NotStarted { reason } => return Err(refusal_of(reason, request)),
         other => return Err(unexpected(&other).into()),
     }
-    let command = request.id.as_str().to_owned();
     let (outcome_sender, outcome) = watch::channel(None);
-    tokio::spawn(watch_end(control, command.clone(), outcome_sender));
-    let (frame_sender, output) = mpsc::channel(FRAMES_WAITING);
-    for (kind, descriptor) in
-        [(StreamKind::Output, manager_ends.output), (StreamKind::Error, manager_ends.error)]
-    {
-        tokio::spawn(streams::deliver(kind, descriptor, frame_sender.clone(), outcome.clone()));
-    }
-    let (input, input_receiver) = mpsc::channel(INPUTS_WAITING);
-    if let Some(descriptor) = manager_ends.input {
-        tokio::spawn(streams::feed(descriptor, input_receiver));
-    }
-    let control = Arc::new(CommandControl { shared, sandbox: sandbox.clone(), command, outcome });
-    Ok(RunningProcess { output, input, control })
+    tokio::spawn(watch_end(control, end, outcome_sender));
+    let control = CommandControl { shared, sandbox: sandbox.clone(), command, outcome };
+    Ok(running(manager_ends, keep_output, control))
 }
 
-/// Waits for the command's end on the connection that started it.
-async fn watch_end(mut control: Control, command: String, outcome: watch::Sender<Option<Outcome>>) {
-    let end = match control.ask(Request::Wait { command }).await {
+/// Attaches to a command that was started earlier.
+pub(crate) async fn attach(
+    shared: Arc<Shared>,
+    sandbox: &SandboxId,
+    command: &CommandId,
+    from: OutputOffsets,
+    call: &Call,
+) -> Result<AttachedProcess, ProviderError> {
+    let mut control = shared.connect(sandbox, call).await?;
+    let invalid = |message: String| Err(ProviderError::Invalid { message });
+    if control.protocol() < OUTPUT_PROTOCOL {
+        return invalid(
+            "this sandbox was made by an older build, whose init keeps no output: make a new one"
+                .to_owned(),
+        );
+    }
+    let ([_, command_output, command_error], manager_ends) = streams::make(false)
+        .map_err(|source| LocalError::Kernel { action: "make pipes", source })?;
+    let pipes = [command_output, command_error];
+    let command = command.as_str().to_owned();
+    let request = Request::Attach {
+        command: command.clone(),
+        from: Offsets { output: from.output, error: from.error },
+    };
+    let asking = control.ask_with_end(request, &pipes, command.clone());
+    let (answer, end) = shared.within(call, "attaching to a command", asking).await?;
+    drop(pipes);
+    let from = match answer {
+        Answer::Attached { from } => OutputOffsets { output: from.output, error: from.error },
+        Answer::Refused { reason: Refusal::UnknownCommand } => {
+            return invalid(format!("the sandbox knows no command {command}"));
+        }
+        Answer::Refused { reason: Refusal::OutputNotKept } => {
+            return invalid(format!("nothing that the command {command} wrote is kept any more"));
+        }
+        other => return Err(unexpected(&other)),
+    };
+    let (outcome_sender, outcome) = watch::channel(None);
+    tokio::spawn(watch_end(control, end, outcome_sender));
+    let control = CommandControl { shared, sandbox: sandbox.clone(), command, outcome };
+    Ok(AttachedProcess { process: running(manager_ends, true, control), from })
+}
+
+/// Lets the streams flow.
+fn running(ends: ManagerEnds, is_kept: bool, control: CommandControl) -> RunningProcess {
+    let (frame_sender, output) = mpsc::channel(FRAMES_WAITING);
+    for (kind, descriptor) in [(StreamKind::Output, ends.output), (StreamKind::Error, ends.error)] {
+        let frames = frame_sender.clone();
+        if is_kept {
+            tokio::spawn(streams::deliver_kept(kind, descriptor, frames));
+        } else {
+            tokio::spawn(streams::deliver(kind, descriptor, frames, control.outcome.clone()));
+        }
+    }
+    let (input, input_receiver) = mpsc::channel(INPUTS_WAITING);
+    if let Some(descriptor) = ends.input {
+        tokio::spawn(streams::feed(descriptor, input_receiver));
+    }
+    RunningProcess { output, input, control: Arc::new(control) }
+}
+
+/// Waits for the command's end, which was asked for together with its start.
+async fn watch_end(mut control: Control, asked: u64, outcome: watch::Sender<Option<Outcome>>) {
+    let end = match control.answer(asked).await {
         Ok(Answer::Ended { end }) => Ok(end_of(end)),
         Ok(other) => Err(format!(
             "the sandbox's init does not know how the command ended ({})",

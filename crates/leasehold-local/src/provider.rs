@@ -10,13 +10,14 @@ use crate::liveness;
 use crate::process::{self, unexpected};
 use async_trait::async_trait;
 use leasehold_core::{
-    AccountId, Evidence, Grant, MachineId, Marker, Pin, SandboxId, SandboxName, Spec,
+    AccountId, CommandId, Evidence, Grant, MachineId, Marker, Pin, SandboxId, SandboxName, Spec,
 };
 use leasehold_init::protocol::{self, Answer, Refusal, Request};
 use leasehold_ports::{
-    Call, Capabilities, CleanStrategy, Clock, CommandRequest, CreateRequest, Created, Facts, Fence,
-    FenceTag, Identity, InventoryEntry, InventoryPage, ObservedState, Preparation, Provider,
-    ProviderError, Random, Removal, RunningProcess, StartError, Status,
+    AttachedProcess, Call, Capabilities, CleanStrategy, Clock, CommandRequest, CreateRequest,
+    Created, Facts, Fence, FenceTag, Identity, InventoryEntry, InventoryPage, ObservedState,
+    OutputOffsets, Preparation, Provider, ProviderError, Random, Removal, RunningProcess,
+    StartError, Status,
 };
 use secrecy::ExposeSecret as _;
 use std::path::{Path, PathBuf};
@@ -410,6 +411,16 @@ impl Provider for LocalProvider {
         call: &Call,
     ) -> Result<RunningProcess, StartError> {
         process::start(Arc::clone(&self.shared), sandbox, request, call).await
+    }
+
+    async fn attach(
+        &self,
+        sandbox: &SandboxId,
+        command: &CommandId,
+        from: OutputOffsets,
+        call: &Call,
+    ) -> Result<AttachedProcess, ProviderError> {
+        process::attach(Arc::clone(&self.shared), sandbox, command, from, call).await
     }
 
     async fn destroy(&self, pin: &Pin, call: &Call) -> Result<Removal, ProviderError> {

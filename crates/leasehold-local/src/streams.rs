@@ -1,8 +1,9 @@
 //! The pipes of a running command.
 //!
-//! Output is bounded: a reader that stops makes the command wait. When the command has ended, what it wrote
-//! is delivered and the output ends, though children that it left behind may still hold the pipe: those may
-//! run on, so the pipe stays open and what they write is thrown away.
+//! Output is bounded: a reader that stops makes the command wait, once the spool that the init keeps is full.
+//! When the command has ended, what it wrote is delivered and the output ends, though children that it left
+//! behind may still hold its pipe. The init sees to all that; one of protocol 1 hands the command our own
+//! pipes, and then it is seen to here.
 
 use bytes::Bytes;
 use leasehold_ports::{Frame, ProcessInput, StreamKind};
@@ -17,8 +18,8 @@ use tokio::sync::{mpsc, watch};
 /// The largest frame, in bytes; also what a pipe holds.
 const FRAME_BYTES: usize = 64 * 1024;
 
-/// Frames that may wait for the reader. With the two that are being read and the pipes themselves, a command
-/// whose reader has stopped holds less than 1 MiB.
+/// Frames that may wait for the reader. With the two that are being read and the pipes themselves, less than
+/// 1 MiB is held here for a command whose reader has stopped.
 pub(crate) const FRAMES_WAITING: usize = 8;
 
 /// Pieces of input that may wait for the command.
@@ -47,7 +48,30 @@ pub(crate) fn make(with_input: bool) -> io::Result<(CommandEnds, ManagerEnds)> {
     Ok(([command_input, command_output, command_error], ManagerEnds { input, output, error }))
 }
 
-/// Delivers one stream of output until it has ended, or the command has and nothing more of it is there.
+/// Delivers one stream of kept output until it has ended. A reader that goes closes the pipe: the init then
+/// goes on without.
+pub(crate) async fn deliver_kept(
+    stream: StreamKind,
+    descriptor: OwnedFd,
+    frames: mpsc::Sender<Frame>,
+) {
+    let Ok(pipe) = pipe::Receiver::from_owned_fd(descriptor) else { return };
+    let mut buffer = vec![0; FRAME_BYTES];
+    loop {
+        let read = tokio::select! {
+            biased;
+            () = frames.closed() => return,
+            read = read_some(&pipe, &mut buffer) => read,
+        };
+        let Ok(count @ 1..) = read else { return };
+        let frame = Frame { stream, bytes: Bytes::copy_from_slice(&buffer[..count]) };
+        if frames.send(frame).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Delivers one stream of output of an init of protocol 1 until it has ended, or the command has and nothing more of it is there.
 pub(crate) async fn deliver<E>(
     stream: StreamKind,
     descriptor: OwnedFd,

@@ -210,8 +210,9 @@ async fn much_output_with_a_slow_reader_needs_little_memory_and_loses_nothing() 
 async fn a_command_whose_reader_has_stopped_waits() {
     let Some(sandbox) = Sandbox::new().await else { return };
     let mut process =
-        sandbox.start(&script("head -c 4194304 /dev/zero; touch finished")).await.unwrap();
-    // One frame, so that the pipes are in use; then nobody reads for as long as fifty other commands take.
+        sandbox.start(&script("head -c 50331648 /dev/zero; touch finished")).await.unwrap();
+    // One frame, so that the pipes are in use; then nobody reads for as long as fifty other commands take. The
+    // init keeps 32 MiB of one stream, so 48 MiB cannot be written without a reader's help.
     process.output.recv().await.unwrap();
     for _ in 0..50 {
         sandbox.output_of("test ! -e finished").await;

@@ -24,8 +24,8 @@ pub use ledger::{
     NodeRecord, RecordedEvent, Write,
 };
 pub use process::{
-    CommandRequest, Fence, FenceTag, Frame, NotStarted, ProcessControl, ProcessEnd, ProcessInput,
-    RunningProcess, Signal, StartError, StreamKind,
+    AttachedProcess, CommandRequest, Fence, FenceTag, Frame, NotStarted, OutputOffsets,
+    ProcessControl, ProcessEnd, ProcessInput, RunningProcess, Signal, StartError, StreamKind,
 };
 pub use provider::{
     BirthKey, Call, Capabilities, CleanStrategy, CreateRequest, Created, Facts, Identity,

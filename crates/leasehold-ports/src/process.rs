@@ -179,6 +179,25 @@ impl fmt::Debug for RunningProcess {
     }
 }
 
+/// Places in a command's output: bytes since its start, for each stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OutputOffsets {
+    /// In standard output.
+    pub output: u64,
+    /// In standard error.
+    pub error: u64,
+}
+
+/// A command that was started earlier, maybe by another process, with its output from a place on.
+#[derive(Debug)]
+pub struct AttachedProcess {
+    /// The command. It takes no input.
+    pub process: RunningProcess,
+    /// Where its output begins. What lies between the place that was asked for and this one is not kept
+    /// any more.
+    pub from: OutputOffsets,
+}
+
 /// Power over one command.
 #[async_trait]
 pub trait ProcessControl: Send + Sync {

@@ -5,13 +5,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use leasehold_core::catalogue::codes;
 use leasehold_core::{
-    AccountId, BirthFingerprint, Evidence, Grant, MachineId, Marker, Pin, SandboxId, SandboxName,
-    Spec, Timestamp,
+    AccountId, BirthFingerprint, CommandId, Evidence, Grant, MachineId, Marker, Pin, SandboxId,
+    SandboxName, Spec, Timestamp,
 };
 use secrecy::SecretString;
 
 use crate::credentials::Credential;
-use crate::process::{CommandRequest, Fence, RunningProcess, StartError};
+use crate::process::{
+    AttachedProcess, CommandRequest, Fence, OutputOffsets, RunningProcess, StartError,
+};
 
 /// The circumstances of one provider call.
 #[derive(Clone, Debug)]
@@ -348,6 +350,21 @@ pub trait Provider: Send + Sync {
         request: &CommandRequest,
         call: &Call,
     ) -> Result<RunningProcess, StartError>;
+
+    /// Gives the output of a command that was started earlier, from a place on, and power over it. With
+    /// a reader attached a command whose kept output is full waits; with none the oldest goes.
+    ///
+    /// # Errors
+    /// [`ProviderError::Invalid`] when nothing of that command is kept.
+    async fn attach(
+        &self,
+        _sandbox: &SandboxId,
+        _command: &CommandId,
+        _from: OutputOffsets,
+        _call: &Call,
+    ) -> Result<AttachedProcess, ProviderError> {
+        Err(ProviderError::Unsupported { operation: "give a command's output again" })
+    }
 
     /// Removes the sandbox that has this id and this birth. With
     /// [`Capabilities::compares_births`] one of another birth is left alone, whenever it came there.
