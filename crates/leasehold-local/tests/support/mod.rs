@@ -126,10 +126,11 @@ pub struct Ran {
 
 /// A sandbox on a state directory of its own.
 pub struct Sandbox {
+    // First, since fields are dropped in order: it finds the inits by the directory that `state` removes.
+    _rescue: Rescue,
     pub state: tempfile::TempDir,
     pub provider: LocalProvider,
     pub created: Created,
-    _rescue: Rescue,
 }
 
 /// Ends the inits of a state directory when a test panics: their directory goes with the test.
