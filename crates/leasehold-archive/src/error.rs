@@ -91,6 +91,54 @@ pub enum ArchiveError {
     },
 }
 
+/// What kind of trouble it is: all that the exit status of a process can tell of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Something in the tree or the archive is not allowed, or an option cannot be used.
+    Refused,
+    /// A limit was passed.
+    Cap,
+    /// The stream is damaged, was cut off, or could not be read.
+    Damaged,
+    /// The file system, or the reader of the stream, said no.
+    Failed,
+    /// The caller asked to stop.
+    Cancelled,
+}
+
+impl Trouble {
+    const ALL: [Self; 5] = [Self::Refused, Self::Cap, Self::Damaged, Self::Failed, Self::Cancelled];
+
+    /// The exit status of a process that did not do its transfer.
+    #[must_use]
+    pub const fn exit_status(self) -> u8 {
+        // Apart from what the system and shells use.
+        64 + self as u8
+    }
+
+    /// What an exit status of a transfer tells.
+    #[must_use]
+    pub fn of_exit_status(status: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|trouble| trouble.exit_status() == status)
+    }
+}
+
+impl ArchiveError {
+    /// What kind of trouble it is.
+    #[must_use]
+    pub const fn trouble(&self) -> Trouble {
+        match self {
+            Self::Refused { .. } | Self::Pattern { .. } => Trouble::Refused,
+            Self::Cap { .. } => Trouble::Cap,
+            Self::Malformed { .. } | Self::Truncated { .. } | Self::Input(_) => Trouble::Damaged,
+            Self::Output(_) | Self::FileSystem { .. } | Self::Contended { .. } | Self::Busy => {
+                Trouble::Failed
+            }
+            Self::Cancelled => Trouble::Cancelled,
+        }
+    }
+}
+
 /// A limit of [`Caps`](crate::Caps).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -201,6 +249,9 @@ pub enum Malformed {
     /// An extension is not followed by the entry that it describes.
     #[error("an extension without an entry")]
     Dangling,
+    /// The line before the archive says nothing that is understood.
+    #[error("its first line is not one of a transfer")]
+    Preamble,
     /// There is more after the end of the archive.
     #[error("there is something after the end of the archive")]
     TrailingData,

@@ -10,6 +10,7 @@
 //! | [`unpack_into`] | a tar stream, merged into a directory as `cp -r` does |
 //! | [`unpack_replacing`] | a tar stream, in place of a directory: all of it or nothing |
 //! | [`read_file`], [`write_file`] | one file, without an archive around it |
+//! | [`send`], [`receive`] | one side of a copy each: a file or a tree, where `cp -r` would put it |
 //! | [`clean_leftovers`] | removes what a killed run left beside its target |
 //!
 //! Every call blocks: an asynchronous caller runs it where blocking is allowed. Progress is told to,
@@ -77,10 +78,11 @@ mod single;
 mod slot;
 mod stack;
 mod summary;
+mod transfer;
 mod unpack;
 mod watch;
 
-pub use error::{ArchiveError, Cap, Malformed, Refusal};
+pub use error::{ArchiveError, Cap, Malformed, Refusal, Trouble};
 pub use exclude::Exclude;
 pub use handle::Root;
 pub use options::{
@@ -91,6 +93,7 @@ pub use replace::unpack_replacing;
 pub use single::{FileFacts, read_file, write_file};
 pub use slot::clean_leftovers;
 pub use summary::{NOTICES, Notice, NoticeReason, Summary};
+pub use transfer::{Placement, TREE, receive, send};
 pub use unpack::unpack_into;
 pub use watch::{Progress, Watch};
 

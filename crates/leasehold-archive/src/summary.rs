@@ -1,6 +1,7 @@
 //! What a call did.
 
 use crate::error::shown;
+use std::fmt;
 
 /// How many notices a [`Summary`] keeps; more are only counted.
 pub const NOTICES: usize = 64;
@@ -73,4 +74,20 @@ pub enum NoticeReason {
     /// The new tree is in place, but the old one could not be removed: it is under this name, and the
     /// next run tries again.
     OldTreeRemains,
+}
+
+impl fmt::Display for NoticeReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::SpecialFile => "left out: a device node, named pipe or socket",
+            Self::Unreadable => "left out: it may not be read",
+            Self::Vanished => "left out: it was removed or replaced meanwhile",
+            Self::Shrank => "it became shorter meanwhile, and is filled up with zeros",
+            Self::LinkLeadsOutside => "left out: a link that leads outside or nowhere",
+            Self::LinkLoop => "left out: a link that leads to a parent of itself",
+            Self::ReservedName => "left out: the name is one of a transfer's own temporary files",
+            Self::ExtendedAttributes => "copied without its extended attributes",
+            Self::OldTreeRemains => "the old tree could not be removed, and has this name now",
+        })
+    }
 }

@@ -4,7 +4,9 @@
 //! never blocks on that pipe: hostile code can stop the child on its way, and would stop the init with it.
 
 use crate::kernel::{self, Side};
-use crate::protocol::{COMMAND_TAG, HOME, INSIDE_ID, NotStarted, OutsideIds, Start, WORKSPACE};
+use crate::protocol::{
+    COMMAND_TAG, HOME, INSIDE_ID, NotStarted, OutsideIds, Start, Transfer, WORKSPACE,
+};
 use rustix::io::Errno;
 use rustix::process::{Gid, Pid, Resource, Rlimit, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
@@ -31,6 +33,7 @@ pub(crate) struct Streams(pub(crate) [OwnedFd; 3]);
 
 /// Everything that the child needs, made before the fork.
 struct Program {
+    transfer: Option<Transfer>,
     candidates: Vec<CString>,
     arguments: Vec<CString>,
     environment: Vec<CString>,
@@ -69,16 +72,18 @@ pub(crate) fn spawn(
 impl Program {
     fn new(start: Start, streams: Streams, becomes_other_user: bool) -> Result<Self, NotStarted> {
         let environment = environment_of(&start);
-        let name = start
-            .argv
-            .first()
-            .filter(|name| !name.is_empty())
-            .ok_or_else(|| invalid("no program"))?;
+        let name = match (start.argv.first(), &start.transfer) {
+            (Some(name), None) if !name.is_empty() => name,
+            (None, Some(_)) => "",
+            (Some(_), Some(_)) => return Err(invalid("a program and a transfer")),
+            _ => return Err(invalid("no program")),
+        };
         let path = environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
         if environment.keys().any(|name| name.is_empty() || name.contains('=')) {
             return Err(invalid("an environment name that is empty or holds '='"));
         }
         Ok(Self {
+            transfer: start.transfer,
             candidates: c_strings(candidates(name, path)).map_err(|_| nul())?,
             directory: CString::new(start.directory.as_deref().unwrap_or(WORKSPACE))
                 .map_err(|_| nul())?,
@@ -96,6 +101,12 @@ impl Program {
     fn execute(self) -> Failure {
         if let Err(failure) = self.prepare() {
             return failure;
+        }
+        if let Some(transfer) = &self.transfer {
+            return match crate::files::perform(transfer) {
+                Ok(never) => match never {},
+                Err(error) => Failure { stage: Stage::Descriptors, errno: errno_of(error) },
+            };
         }
         let mut last = Errno::NOENT;
         for candidate in &self.candidates {
@@ -301,6 +312,7 @@ mod tests {
             .into(),
             grant: 0,
             keep_output: false,
+            transfer: None,
         };
         let environment = environment_of(&start);
         assert_eq!(environment[COMMAND_TAG], "true-id");

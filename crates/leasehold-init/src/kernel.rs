@@ -6,9 +6,13 @@
 #![allow(unsafe_code)]
 
 use rustix::process::Pid;
+use std::convert::Infallible;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
+
+/// The exit status of a child that failed by a bug.
+const PANICKED: i32 = 101;
 
 /// Which side of a fork the caller is on.
 pub(crate) enum Side {
@@ -75,6 +79,23 @@ fn side(result: i64) -> io::Result<Side> {
 pub(crate) fn close_inherited_descriptors() -> io::Result<()> {
     // SAFETY: called first in the process, before any value owns a descriptor from 3 on.
     check(unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) })
+}
+
+/// Closes every descriptor from 3 on in a child that goes on without executing a program, and never
+/// returns to what owns them: `then` ends the process.
+///
+/// # Errors
+///
+/// When the kernel has no `close_range` (before 5.9).
+pub(crate) fn without_descriptors(then: impl FnOnce() -> Infallible) -> io::Result<Infallible> {
+    // SAFETY: values up the stack still own descriptors, but nothing uses or drops them any more: control
+    // does not come back from `then`, and a panic in it ends the process.
+    check(unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) })?;
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(then));
+    match ended {
+        Ok(never) => match never {},
+        Err(_) => exit_now(PANICKED),
+    }
 }
 
 /// Marks every descriptor from 3 on to be closed when a program is executed.

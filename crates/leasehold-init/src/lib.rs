@@ -26,6 +26,7 @@ mod child;
 mod clock;
 mod commands;
 mod connection;
+mod files;
 mod guard;
 mod kernel;
 mod output;

@@ -266,7 +266,8 @@ pub struct UnknownCall {
 pub struct Start {
     /// Names the command; one id is started at most once.
     pub command: String,
-    /// Program and arguments. A program without a slash is looked up in the command's `PATH`.
+    /// Program and arguments; empty for a transfer. A program without a slash is looked up in the
+    /// command's `PATH`.
     pub argv: Vec<String>,
     /// Working directory inside the sandbox; [`WORKSPACE`] when absent.
     pub directory: Option<String>,
@@ -278,6 +279,34 @@ pub struct Start {
     /// are then its first readers. Since version 2.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_output: bool,
+    /// What is done instead of executing a program. An init that does not know of this refuses the
+    /// start, since there is no program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<Transfer>,
+}
+
+/// Files to be sent or received by a child of the init, which runs as a command does but executes
+/// nothing. It ends with 0, or with the exit status of a [`leasehold_archive::Trouble`] after a line of
+/// words on its standard error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "transfer", rename_all = "snake_case")]
+pub enum Transfer {
+    /// A file or tree, to standard output, by [`leasehold_archive::send`].
+    Send {
+        /// Which one; relative to the working directory.
+        path: String,
+        /// Patterns of what is left out.
+        exclude: Vec<String>,
+        /// Whether links are sent as what they lead to.
+        follow_links: bool,
+    },
+    /// A file or tree from standard input, by [`leasehold_archive::receive`].
+    Receive {
+        /// Where it goes; relative to the working directory.
+        path: String,
+        /// The source's own name, for a directory that exists.
+        name: Option<String>,
+    },
 }
 
 impl std::fmt::Debug for Start {
@@ -289,6 +318,7 @@ impl std::fmt::Debug for Start {
             .field("arguments", &self.argv.len())
             .field("environment", &self.environment.len())
             .field("grant", &self.grant)
+            .field("transfer", &self.transfer.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@ use leasehold_core::{
 };
 use leasehold_ports::{
     CommandRequest, Frame, ProcessControl, ProcessEnd, ProcessInput, ProviderError, RunningProcess,
-    Signal, StartError,
+    Signal, StartError, Work,
 };
 use secrecy::SecretString;
 use tokio::sync::mpsc;
@@ -26,8 +26,8 @@ const OUTPUT_GRACE: Duration = Duration::from_millis(100);
 /// A command to be run.
 #[derive(Clone, Debug)]
 pub struct ExecuteRequest {
-    /// Program and arguments. No shell is added.
-    pub argv: Vec<String>,
+    /// What it does.
+    pub work: Work,
     /// The directory to start in; none means the workspace.
     pub directory: Option<String>,
     /// Variables for this command.
@@ -75,7 +75,7 @@ impl Keeper {
         request: ExecuteRequest,
     ) -> Result<Execution, KeeperError> {
         self.refuse_draining()?;
-        if request.argv.is_empty() {
+        if matches!(&request.work, Work::Program(argv) if argv.is_empty()) {
             return Err(KeeperError::Invalid { problem: "a command has a program".to_owned() });
         }
         let mut bytes = [0; 10];
@@ -112,7 +112,7 @@ impl Keeper {
         }
         let start = CommandRequest {
             id: command,
-            argv: request.argv,
+            work: request.work,
             directory: request.directory,
             environment: request.environment,
             input: request.input,

@@ -12,7 +12,9 @@
 
 use leasehold_core::{CommandId, Grant, Pin, SandboxId, SandboxName, Spec, Timestamp};
 use leasehold_local::{InitProgram, LocalProvider};
-use leasehold_ports::{BirthKey, Call, Clock, CommandRequest, CreateRequest, Provider, Random};
+use leasehold_ports::{
+    BirthKey, Call, Clock, CommandRequest, CreateRequest, Provider, Random, Work,
+};
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -64,7 +66,7 @@ async fn create(provider: &LocalProvider) -> Pin {
 async fn execute(provider: &LocalProvider, sandbox: &SandboxId, argv: &[&str]) -> usize {
     let request = CommandRequest {
         id: CommandId::new(random_text()).unwrap(),
-        argv: argv.iter().map(|&argument| argument.to_owned()).collect(),
+        work: Work::Program(argv.iter().map(|&argument| argument.to_owned()).collect()),
         directory: None,
         environment: BTreeMap::new(),
         input: false,

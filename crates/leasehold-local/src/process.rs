@@ -10,8 +10,9 @@ use leasehold_init::protocol::{
     self, Answer, End, OUTPUT_PROTOCOL, Offsets, Refusal, Request, Start,
 };
 use leasehold_ports::{
-    AttachedProcess, Call, CommandRequest, NotStarted, OutputOffsets, ProcessControl, ProcessEnd,
-    ProviderError, RunningProcess, Signal, StartError, StreamKind,
+    AttachedProcess, Call, CommandRequest, Incoming, NotStarted, Outgoing, OutputOffsets,
+    ProcessControl, ProcessEnd, ProviderError, RunningProcess, Signal, StartError, StreamKind,
+    Work,
 };
 use secrecy::ExposeSecret as _;
 use std::io;
@@ -36,10 +37,15 @@ pub(crate) async fn start(
     let (command_ends, manager_ends) = streams::make(request.input).map_err(|source| {
         ProviderError::from(LocalError::Kernel { action: "make pipes", source })
     })?;
-    let keep_output = control.protocol() >= OUTPUT_PROTOCOL;
+    // What a transfer sends is of use to its own reader alone.
+    let keep_output =
+        control.protocol() >= OUTPUT_PROTOCOL && matches!(request.work, Work::Program(_));
     let start = Request::Start(Start {
         command: request.id.as_str().to_owned(),
-        argv: request.argv.clone(),
+        argv: match &request.work {
+            Work::Program(argv) => argv.clone(),
+            Work::Send(_) | Work::Receive(_) => Vec::new(),
+        },
         directory: request.directory.clone(),
         environment: request
             .environment
@@ -48,6 +54,7 @@ pub(crate) async fn start(
             .collect(),
         grant: request.grant.0,
         keep_output,
+        transfer: transfer_of(&request.work),
     });
     let command = request.id.as_str().to_owned();
     let asking = control.ask_with_end(start, &command_ends, command.clone());
@@ -127,6 +134,20 @@ fn running(ends: ManagerEnds, is_kept: bool, control: CommandControl) -> Running
     RunningProcess { output, input, control: Arc::new(control) }
 }
 
+fn transfer_of(work: &Work) -> Option<protocol::Transfer> {
+    match work {
+        Work::Program(_) => None,
+        Work::Send(Outgoing { path, exclude, follow_links }) => Some(protocol::Transfer::Send {
+            path: path.clone(),
+            exclude: exclude.clone(),
+            follow_links: *follow_links,
+        }),
+        Work::Receive(Incoming { path, name }) => {
+            Some(protocol::Transfer::Receive { path: path.clone(), name: name.clone() })
+        }
+    }
+}
+
 /// Waits for the command's end, which was asked for together with its start.
 async fn watch_end(mut control: Control, asked: u64, outcome: watch::Sender<Option<Outcome>>) {
     let end = match control.answer(asked).await {
@@ -150,7 +171,7 @@ fn end_of(end: End) -> ProcessEnd {
 
 fn refusal_of(reason: protocol::NotStarted, request: &CommandRequest) -> StartError {
     use protocol::NotStarted as Reason;
-    let program = request.argv.first().cloned().unwrap_or_default();
+    let program = request.work.name().to_owned();
     let directory = request.directory.clone().unwrap_or_else(|| protocol::WORKSPACE.to_owned());
     let in_words = |errno| io::Error::from_raw_os_error(errno).to_string();
     match reason {

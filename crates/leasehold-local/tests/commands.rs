@@ -322,15 +322,15 @@ async fn a_command_of_a_stale_grant_does_not_start() {
         assert_eq!(sandbox.start(&request).await.is_ok(), may_start, "grant {grant}");
     }
     provider.raise_fence(sandbox.id(), &fence(8), &call()).await.unwrap();
-    (request.id, request.grant, request.argv) =
-        (fresh_command(), Grant(7), script("touch late").argv);
+    (request.id, request.grant, request.work) =
+        (fresh_command(), Grant(7), script("touch late").work);
     let refused = sandbox.start(&request).await.unwrap_err();
     let StartError::NotStarted(NotStarted::StaleGrant { fence }) = refused else {
         panic!("{refused}")
     };
     assert_eq!(fence, Grant(8));
-    (request.id, request.grant, request.argv) =
-        (fresh_command(), Grant(8), script("test ! -e late").argv);
+    (request.id, request.grant, request.work) =
+        (fresh_command(), Grant(8), script("test ! -e late").work);
     assert_eq!(sandbox.run(&request).await.end, ProcessEnd::Exited(0), "it had no effect");
     sandbox.destroy().await;
 }

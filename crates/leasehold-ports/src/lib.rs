@@ -24,8 +24,9 @@ pub use ledger::{
     NodeRecord, RecordedEvent, Write,
 };
 pub use process::{
-    AttachedProcess, CommandRequest, Fence, FenceTag, Frame, NotStarted, OutputOffsets,
-    ProcessControl, ProcessEnd, ProcessInput, RunningProcess, Signal, StartError, StreamKind,
+    AttachedProcess, CommandRequest, Fence, FenceTag, Frame, Incoming, NotStarted, Outgoing,
+    OutputOffsets, ProcessControl, ProcessEnd, ProcessInput, RunningProcess, Signal, StartError,
+    StreamKind, Work,
 };
 pub use provider::{
     BirthKey, Call, Capabilities, CleanStrategy, CreateRequest, Created, Facts, Identity,

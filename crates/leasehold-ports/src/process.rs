@@ -36,13 +36,60 @@ pub struct Fence {
     pub tag: FenceTag,
 }
 
+/// What a command does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Runs a program with arguments. No shell is added.
+    Program(Vec<String>),
+    /// Sends a file or a tree of the sandbox as its output: a transfer's stream, as
+    /// `leasehold_archive::send` writes it. Runs as the sandbox's user and reads what that may read.
+    /// What goes wrong stands in words in its error stream, and as kind in its exit code
+    /// (`leasehold_archive::Trouble`); both are the word of a process in the sandbox.
+    Send(Outgoing),
+    /// Receives a transfer's stream as its input, and puts it where `cp -r` would. Fails as `Send`.
+    Receive(Incoming),
+}
+
+/// Which files are sent, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The file or directory inside the sandbox; relative to the command's directory.
+    pub path: String,
+    /// Patterns of what is left out, in the language of gitignore.
+    pub exclude: Vec<String>,
+    /// Whether links are sent as what they lead to, as long as that is inside the tree.
+    pub follow_links: bool,
+}
+
+/// Where what comes is put.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Incoming {
+    /// The file or directory inside the sandbox; relative to the command's directory.
+    pub path: String,
+    /// The source's own name, under which it goes into a directory that exists; none means that the
+    /// contents of a tree go to the path itself.
+    pub name: Option<String>,
+}
+
+impl Work {
+    /// What it says of itself where a program's name would stand.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Work::Program(argv) => argv.first().map_or("", String::as_str),
+            Work::Send(_) => "a transfer out of the sandbox",
+            Work::Receive(_) => "a transfer into the sandbox",
+        }
+    }
+}
+
 /// A command to be started.
 #[derive(Clone, Debug)]
 pub struct CommandRequest {
     /// Its id. A repeated start with the same id is the same command, never a second one.
     pub id: CommandId,
-    /// Program and arguments. No shell is added.
-    pub argv: Vec<String>,
+    /// What it does.
+    pub work: Work,
     /// The directory to start in, absolute inside the sandbox; none means the workspace.
     pub directory: Option<String>,
     /// Variables beside the sandbox's own. Values never reach an argument list, a log or a record.

@@ -74,7 +74,7 @@ impl CommandArguments {
     /// What the keeper is asked to start.
     pub(crate) fn request(&self) -> Result<ExecuteRequest, Failure> {
         Ok(ExecuteRequest {
-            argv: self.command.clone(),
+            work: leasehold_ports::Work::Program(self.command.clone()),
             directory: self.directory.clone().map(in_workspace),
             environment: self.environment()?,
             input: self.passes_input(),

@@ -9,7 +9,7 @@ use leasehold_core::{Cleanliness, Clocks, DestroyReason, Ending, SandboxId, Stat
 use leasehold_keeper::{
     AcquireRequest, ExecuteRequest, KeeperError, Parked, RecoveryScope, Settings,
 };
-use leasehold_ports::{Ledger as _, Limits, ProcessEnd};
+use leasehold_ports::{Ledger as _, Limits, ProcessEnd, Work};
 use leasehold_testkit::faults::{Fault, Operation};
 use leasehold_testkit::world::WorldSettings;
 use secrecy::SecretString;
@@ -271,7 +271,7 @@ fn b6_secrets_of_a_killed_run_end_with_their_sandbox_and_were_never_on_record() 
         let request = AcquireRequest { tethered: true, ..scene.request() };
         let lease = holder.acquire(request).await.unwrap();
         let command = ExecuteRequest {
-            argv: vec!["sleep".into(), "3600".into()],
+            work: Work::Program(vec!["sleep".into(), "3600".into()]),
             directory: None,
             environment: BTreeMap::from([("TOKEN".into(), SecretString::from(CANARY))]),
             input: false,

@@ -28,7 +28,7 @@ async fn ask(
     match verb {
         "execute" => {
             let request = leasehold_keeper::ExecuteRequest {
-                argv: vec!["true".into()],
+                work: leasehold_ports::Work::Program(vec!["true".into()]),
                 directory: None,
                 environment: std::collections::BTreeMap::new(),
                 input: false,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use leasehold_core::{AccountId, Attention, Caller, Ending, State};
 use leasehold_keeper::{CommandEvent, ExecuteRequest, KeeperError, RecoveryScope};
-use leasehold_ports::{Ledger as _, ProcessEnd};
+use leasehold_ports::{Ledger as _, ProcessEnd, Work};
 use leasehold_testkit::faults::{Fault, Operation};
 use leasehold_testkit::world::WorldSettings;
 use secrecy::SecretString;
@@ -193,7 +193,7 @@ fn f9_a_secret_in_the_environment_of_a_command_is_on_no_record() {
         let lease = node.acquire(scene.request()).await.unwrap();
         let secret = || SecretString::from(CANARY.to_owned());
         let request = |program: &str| ExecuteRequest {
-            argv: vec![program.to_owned()],
+            work: Work::Program(vec![program.to_owned()]),
             directory: None,
             environment: BTreeMap::from([("TOKEN".to_owned(), secret())]),
             input: false,

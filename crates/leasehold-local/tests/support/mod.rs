@@ -10,6 +10,7 @@ use leasehold_local::{InitProgram, LocalProvider};
 use leasehold_ports::{
     BirthKey, Call, Clock, CommandRequest, CreateRequest, Created, Fence, FenceTag, Preparation,
     ProcessEnd, Provider, ProviderError, Random, RunningProcess, StartError, Status, StreamKind,
+    Work,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,7 +104,7 @@ pub fn preparation(grant: u64) -> Preparation {
 pub fn command(argv: &[&str]) -> CommandRequest {
     CommandRequest {
         id: fresh_command(),
-        argv: argv.iter().map(|&argument| argument.to_owned()).collect(),
+        work: Work::Program(argv.iter().map(|&argument| argument.to_owned()).collect()),
         directory: None,
         environment: BTreeMap::new(),
         input: false,

@@ -12,7 +12,7 @@ use leasehold_core::{AccountId, CommandId, Grant, Marker, SandboxId, SandboxName
 use leasehold_ports::{
     BirthKey, Call, Clock, CommandRequest, CreateRequest, Created, Credential, Fence, FenceTag,
     Preparation, ProcessEnd, Provider, ProviderError, Random, Removal, RunningProcess, StartError,
-    Status, StreamKind,
+    Status, StreamKind, Work,
 };
 use secrecy::SecretString;
 
@@ -153,7 +153,7 @@ pub(super) async fn prepared(bench: &dyn Bench) -> Result<TestSandbox<'_>, Failu
 pub(super) fn command(bench: &dyn Bench, argv: &[&str]) -> CommandRequest {
     CommandRequest {
         id: new_command_id(bench),
-        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        work: Work::Program(argv.iter().map(|word| (*word).to_owned()).collect()),
         directory: None,
         environment: BTreeMap::new(),
         input: false,

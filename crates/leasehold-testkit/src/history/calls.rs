@@ -7,7 +7,7 @@ use leasehold_core::{Caller, Grant, Lease, LeaseId, Refusal, Spec, State};
 use leasehold_keeper::{
     AcquireRequest, CommandEvent, ExecuteRequest, Keeper, KeeperError, RecoveryScope,
 };
-use leasehold_ports::Signal;
+use leasehold_ports::{Signal, Work};
 
 use super::book::Known;
 use super::stage::Stage;
@@ -282,7 +282,7 @@ async fn execute(
     patience: Patience,
 ) -> Result<Answered, KeeperError> {
     let request = ExecuteRequest {
-        argv: vec!["sh".to_owned(), "-c".to_owned(), script.to_owned()],
+        work: Work::Program(vec!["sh".to_owned(), "-c".to_owned(), script.to_owned()]),
         directory: None,
         environment: std::collections::BTreeMap::new(),
         input: false,

@@ -7,7 +7,7 @@ use leasehold_core::{
 };
 use leasehold_ports::{
     CommandRequest, Created, Fence, FenceTag, NotStarted, Preparation, ProviderError, Removal,
-    Signal, StartError,
+    Signal, StartError, Work,
 };
 
 use super::programs::Program;
@@ -294,7 +294,10 @@ impl World {
         sandbox.commands.push(command.clone());
         self.journal.note(format_args!("world started {} in {id}", request.id));
         let sandbox = &truth.sandboxes[found];
-        let label = request.argv.last().map_or("", String::as_str);
+        let label = match &request.work {
+            Work::Program(argv) => argv.last().map_or("", String::as_str),
+            transfer => transfer.name(),
+        };
         let started =
             Mutation::Started { sandbox, command: &request.id, grant: request.grant, label };
         self.observed(truth, &started);

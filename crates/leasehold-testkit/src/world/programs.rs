@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use leasehold_ports::{CommandRequest, Frame, NotStarted, ProcessEnd, Signal, StreamKind};
+use leasehold_ports::{CommandRequest, Frame, NotStarted, ProcessEnd, Signal, StreamKind, Work};
 use secrecy::{ExposeSecret as _, SecretString};
 
 /// The directories that every simulated sandbox has.
@@ -63,7 +63,11 @@ impl Program {
             return Err(NotStarted::NoDirectory { directory: directory.clone() });
         }
         let input = request.input;
-        let words: Vec<&str> = request.argv.iter().map(String::as_str).collect();
+        let words: Vec<&str> = match &request.work {
+            Work::Program(argv) => argv.iter().map(String::as_str).collect(),
+            // Simulated sandboxes have no files.
+            Work::Send(_) | Work::Receive(_) => Vec::new(),
+        };
         let program = match words.as_slice() {
             ["true"] => Some(Self::exits(0)),
             ["false"] => Some(Self::exits(1)),
@@ -74,9 +78,7 @@ impl Program {
             ["sh", "-c", script] => Self::of_script(script, &request.environment),
             _ => None,
         };
-        program.ok_or_else(|| NotStarted::NotFound {
-            program: words.first().copied().unwrap_or_default().to_owned(),
-        })
+        program.ok_or_else(|| NotStarted::NotFound { program: request.work.name().to_owned() })
     }
 
     /// A script is one of a few known forms, not shell.

@@ -204,7 +204,11 @@ async fn park_one(site: &Site, node: &TestNode) {
 pub(crate) async fn execute(site: &Site, keeper: &Keeper) -> Result<(), KeeperError> {
     let script = format!("sleep 10000 & echo {}", site.new_label());
     let request = ExecuteRequest {
-        argv: vec!["sh".to_owned(), "-c".to_owned(), script.clone()],
+        work: leasehold_ports::Work::Program(vec![
+            "sh".to_owned(),
+            "-c".to_owned(),
+            script.clone(),
+        ]),
         directory: None,
         environment: BTreeMap::new(),
         input: false,

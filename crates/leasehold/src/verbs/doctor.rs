@@ -3,7 +3,7 @@
 use clap::Args;
 use leasehold_core::{Caller, Owner, Spec};
 use leasehold_keeper::{AcquireRequest, CommandEvent, ExecuteRequest, Keeper};
-use leasehold_ports::ProcessEnd;
+use leasehold_ports::{ProcessEnd, Work};
 use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
@@ -169,7 +169,7 @@ async fn run_true(
     caller: &Caller,
 ) -> Result<ProcessEnd, Failure> {
     let request = ExecuteRequest {
-        argv: vec!["true".to_owned()],
+        work: Work::Program(vec!["true".to_owned()]),
         directory: None,
         environment: std::collections::BTreeMap::new(),
         input: false,

@@ -6,7 +6,7 @@ use leasehold_core::{Caller, Lease, LeaseId, Receipt, State};
 use leasehold_keeper::{
     AcquireRequest, CommandEvent, ExecuteRequest, Execution, Keeper, KeeperError, Parked,
 };
-use leasehold_ports::ProcessEnd;
+use leasehold_ports::{ProcessEnd, Work};
 use leasehold_testkit::SimulatedProvider;
 use leasehold_testkit::executor::{Node, SimulatedClock};
 use leasehold_testkit::judge::Judge;
@@ -86,7 +86,7 @@ impl TestNode {
         argv: &[&str],
     ) -> Result<Execution, KeeperError> {
         let request = ExecuteRequest {
-            argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+            work: Work::Program(argv.iter().map(|word| (*word).to_owned()).collect()),
             directory: None,
             environment: std::collections::BTreeMap::new(),
             input: false,
