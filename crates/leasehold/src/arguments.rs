@@ -72,6 +72,7 @@ pub(crate) enum Verb {
     Run(verbs::run::RunArguments),
     Acquire(verbs::acquire::AcquireArguments),
     Exec(verbs::exec::ExecArguments),
+    Cp(verbs::cp::CpArguments),
     Renew(verbs::renew::RenewArguments),
     Park(verbs::park::ParkArguments),
     Resume(verbs::resume::ResumeArguments),

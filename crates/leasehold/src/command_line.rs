@@ -14,7 +14,7 @@ use crate::exit_code;
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Use a sandbox",
-        &["run", "acquire", "exec", "renew", "park", "resume", "release", "template"],
+        &["run", "acquire", "exec", "cp", "renew", "park", "resume", "release", "template"],
     ),
     ("Look", &["ls", "show", "history", "wait", "explain"]),
     ("Clean up", &["destroy", "recover", "sweep", "forget"]),

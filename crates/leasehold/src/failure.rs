@@ -60,6 +60,14 @@ impl Failure {
         self
     }
 
+    /// The same failure, with more lines that say what to do.
+    pub(crate) fn with_more(mut self, lines: &[String]) -> Self {
+        if let Self::Error(error) = &mut self {
+            error.details.extend_from_slice(lines);
+        }
+        self
+    }
+
     /// An argument, or something else that the caller chose, that cannot be used.
     pub(crate) fn bad_argument(argument: &str, problem: impl std::fmt::Display) -> Self {
         Self::new(codes::BAD_ARGUMENT, format!("{argument} cannot be used: {problem}"))

@@ -26,6 +26,7 @@ mod state_directory;
 mod stop;
 mod style;
 mod times;
+mod transfer;
 mod value_parsers;
 mod verbs;
 mod views;
@@ -117,6 +118,7 @@ async fn perform(verb: Verb, installation: &Installation) -> Result<ExitCode, Fa
         Verb::Run(arguments) => verbs::run::run(&arguments, installation).await,
         Verb::Acquire(arguments) => verbs::acquire::run(&arguments, installation).await,
         Verb::Exec(arguments) => verbs::exec::run(&arguments, installation).await,
+        Verb::Cp(arguments) => verbs::cp::run(&arguments, installation).await,
         Verb::Renew(arguments) => verbs::renew::run(&arguments, installation).await,
         Verb::Park(arguments) => verbs::park::run(&arguments, installation).await,
         Verb::Resume(arguments) => verbs::resume::run(&arguments, installation).await,

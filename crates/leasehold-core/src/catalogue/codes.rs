@@ -59,6 +59,14 @@ pub const STALE_FENCE: &str = "stale-fence";
 pub const COMMAND_OUTCOME_UNKNOWN: &str = "command-outcome-unknown";
 /// The end of the last use's processes is not proved.
 pub const CLEANUP_UNCONFIRMED: &str = "cleanup-unconfirmed";
+/// Something in a file tree or an archive is not allowed in a transfer.
+pub const TRANSFER_REFUSED: &str = "transfer-refused";
+/// A limit of a transfer was passed.
+pub const TRANSFER_LIMIT: &str = "transfer-limit";
+/// A transfer's stream is damaged or was cut off.
+pub const TRANSFER_DAMAGED: &str = "transfer-damaged";
+/// A file system, or the other side of a transfer, said no.
+pub const TRANSFER_FAILED: &str = "transfer-failed";
 /// A time limit of the caller passed.
 pub const TIMEOUT: &str = "timeout";
 
@@ -86,7 +94,7 @@ pub const WORK_OVERDUE: &str = "work-overdue";
 pub const LEASE_ATTENTION: &str = "lease-attention";
 
 /// Every code of this module, for tests that each can be explained.
-pub const ALL: [&str; 39] = [
+pub const ALL: [&str; 43] = [
     LEDGER_CONFLICT,
     KEY_TAKEN,
     PIN_TAKEN,
@@ -115,6 +123,10 @@ pub const ALL: [&str; 39] = [
     STALE_FENCE,
     COMMAND_OUTCOME_UNKNOWN,
     CLEANUP_UNCONFIRMED,
+    TRANSFER_REFUSED,
+    TRANSFER_LIMIT,
+    TRANSFER_DAMAGED,
+    TRANSFER_FAILED,
     TIMEOUT,
     NO_SUCH_LEASE,
     AMBIGUOUS_LEASE_ID,

@@ -45,6 +45,7 @@ const fn title(theme: Theme) -> &'static str {
         Theme::Ledger => "The ledger",
         Theme::Provider => "Providers",
         Theme::Command => "Commands",
+        Theme::Transfer => "Files in and out",
         Theme::Interface => "Requests and configuration",
     }
 }

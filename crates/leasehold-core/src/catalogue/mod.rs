@@ -15,6 +15,7 @@ mod lifecycle;
 mod markdown;
 mod ownership;
 mod provider;
+mod transfer;
 
 #[cfg(test)]
 mod tests;
@@ -37,18 +38,21 @@ pub enum Theme {
     Provider,
     /// Commands inside a sandbox.
     Command,
+    /// Files on their way into a sandbox and out of it.
+    Transfer,
     /// What a person or a program asks of Leasehold.
     Interface,
 }
 
 impl Theme {
     /// Every theme, in the order of the documentation.
-    pub const ALL: [Theme; 6] = [
+    pub const ALL: [Theme; 7] = [
         Theme::Ownership,
         Theme::Lifecycle,
         Theme::Ledger,
         Theme::Provider,
         Theme::Command,
+        Theme::Transfer,
         Theme::Interface,
     ];
 
@@ -61,6 +65,7 @@ impl Theme {
             Theme::Ledger => "ledger",
             Theme::Provider => "provider",
             Theme::Command => "command",
+            Theme::Transfer => "transfer",
             Theme::Interface => "interface",
         }
     }
@@ -72,6 +77,7 @@ impl Theme {
             Theme::Ledger => ledger::ENTRIES,
             Theme::Provider => provider::ENTRIES,
             Theme::Command => command::ENTRIES,
+            Theme::Transfer => transfer::ENTRIES,
             Theme::Interface => interface::ENTRIES,
         }
     }

@@ -4,6 +4,7 @@ pub(crate) mod acquire;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod cp;
 pub(crate) mod destroy;
 pub(crate) mod doctor;
 pub(crate) mod exec;

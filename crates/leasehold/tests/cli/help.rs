@@ -2,10 +2,11 @@
 
 use crate::support::Site;
 
-const VERBS: [&str; 24] = [
+const VERBS: [&str; 25] = [
     "run",
     "acquire",
     "exec",
+    "cp",
     "renew",
     "park",
     "resume",

@@ -26,5 +26,6 @@ mod ownership;
 mod running;
 mod secrets;
 mod templates;
+mod transfers;
 mod trouble;
 mod waiting;
