@@ -11,6 +11,7 @@ mod clock;
 mod command_arguments;
 mod command_line;
 mod configuration;
+mod environment;
 mod exit_code;
 mod failure;
 mod figures;

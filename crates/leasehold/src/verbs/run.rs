@@ -84,7 +84,7 @@ pub(crate) async fn run(
     let acquire = keeper.acquire(AcquireRequest {
         owner: owner.clone(),
         home: installation.local_home()?,
-        spec: arguments.command.spec(),
+        spec: arguments.command.spec()?,
         key: None,
         lifetime: arguments.lifetime(installation.configuration.lifetime),
         clocks: None,

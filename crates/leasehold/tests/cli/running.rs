@@ -122,15 +122,34 @@ fn the_command_starts_where_it_is_told() {
 }
 
 #[test]
-fn a_variable_is_given_by_name_or_with_a_value() {
-    let site = Site::new();
-    let answer = Answer::of(
-        site.command(&["run", "-e", "BY_NAME", "-e", "WITH_VALUE=two", "--", "sh", "-c"])
-            .arg("echo $BY_NAME $WITH_VALUE ${NEITHER-none}")
-            .env("BY_NAME", "one")
-            .env("NEITHER", "three"),
-    );
-    assert_eq!(answer.stdout, "one two none\n", "{answer:?}");
+fn variables_are_given_by_name_or_from_a_private_file() {
+    let (site, place) = (Site::new(), tempfile::tempdir().unwrap());
+    let file = place.path().join("variables");
+    std::fs::write(&file, "# a comment\n\nFROM_FILE=two = 2\nBY_NAME=of the file\n").unwrap();
+    let run = |mode| {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(&file, permissions).unwrap();
+        Answer::of(
+            site.command(&["run", "-e", "BY_NAME", "--env-file", file.to_str().unwrap(), "--"])
+                .args(["sh", "-c", "echo $BY_NAME, $FROM_FILE, ${NEITHER-none}"])
+                .env("BY_NAME", "one")
+                .env("NEITHER", "three"),
+        )
+    };
+    let answer = run(0o600);
+    assert_eq!(answer.stdout, "one, two = 2, none\n", "{answer:?}");
+    for mode in [0o640, 0o604, 0o620] {
+        let answer = run(mode);
+        answer.assert_error("bad-argument", 125);
+        assert!(answer.stderr.contains("chmod 600"), "{answer:?}");
+    }
+    for wrong in ["no equals sign", "not a name=x", "NUL=\0"] {
+        std::fs::write(&file, wrong).unwrap();
+        let answer = run(0o600);
+        answer.assert_error("bad-argument", 125);
+        assert!(answer.stderr.contains("line 1"), "{answer:?}");
+        assert!(!answer.stderr.contains(wrong), "{answer:?}");
+    }
 }
 
 #[test]

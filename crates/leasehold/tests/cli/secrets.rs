@@ -11,17 +11,23 @@ use crate::support::{Running, Site, unique};
 fn a_secret_is_found_nowhere_but_where_it_was_given() {
     let site = Site::new();
     let (variable, input) = (unique("canary-variable"), unique("canary-input"));
+    let in_file = unique("canary-file");
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("variables");
+    fs::write(&file, format!("FROM_FILE={in_file}\n")).unwrap();
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let secrets = [&variable, &input, &in_file];
     let lease = site.acquire(&[]);
     // The command holds both while the test looks, and says how long they are.
-    let script = "read line; echo ${#SECRET} ${#line}; read end";
-    let mut command =
-        site.command(&["-vvv", "exec", "-e", "SECRET", &lease, "--", "sh", "-c", script]);
+    let script = "read line; echo ${#SECRET} ${#line} ${#FROM_FILE}; read end";
+    let mut command = site.command(&["-vvv", "exec", "-e", "SECRET", "--env-file"]);
+    command.arg(&file).args([&lease, "--", "sh", "-c", script]);
     command.env("SECRET", &variable).stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut exec = Running::start(command);
     let mut stdin = exec.child.stdin.take().unwrap();
     writeln!(stdin, "{input}").unwrap();
-    assert_eq!(exec.line(), format!("{} {}", variable.len(), input.len()));
-    for secret in [&variable, &input] {
+    assert_eq!(exec.line(), format!("{} {} {}", variable.len(), input.len(), in_file.len()));
+    for secret in secrets {
         assert_eq!(command_lines_with(secret), Vec::<String>::new());
         assert_eq!(files_with(&site.state(), secret), Vec::<String>::new());
     }
@@ -31,7 +37,7 @@ fn a_secret_is_found_nowhere_but_where_it_was_given() {
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     let said = [log, site.ok(&["show", &lease]), site.ok(&["history", &lease])].concat();
     site.ok(&["release", &lease]);
-    for secret in [&variable, &input] {
+    for secret in secrets {
         assert!(!said.contains(&**secret), "{said}");
         assert_eq!(files_with(&site.state(), secret), Vec::<String>::new());
     }
@@ -42,7 +48,8 @@ fn a_message_repeats_no_value() {
     let site = Site::new();
     let secret = unique("canary-message");
     let wrong = format!("not a name={secret}");
-    for argument in [&*wrong, &secret] {
+    let with_value = format!("NAME={secret}");
+    for argument in [&*wrong, &secret, &with_value] {
         let answer = site.call(&["run", "-e", argument, "--", "true"]);
         answer.assert_error("bad-argument", 125);
         assert!(!answer.stderr.contains(&secret), "{answer:?}");
