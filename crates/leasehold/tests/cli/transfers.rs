@@ -237,3 +237,57 @@ fn results_that_cannot_be_copied_out_are_kept_with_their_lease() {
     site.ok(&["release", lease]);
     site.assert_nothing_left();
 }
+
+#[test]
+fn l1_a_planted_link_or_a_name_like_an_option_does_not_lead_out_of_the_sandbox() {
+    let (site, place) = (Site::new(), tempfile::tempdir().unwrap());
+    let secret = place.path().join("secret");
+    fs::write(&secret, "of the host").unwrap();
+    let (lease, here) = (site.acquire(&[]), path_text(place.path()));
+    let script = format!("mkdir t; ln -s {here} t/link; echo data > t/--checkpoint=1");
+    site.ok(&["exec", &lease, "--", "sh", "-c", &script]);
+    // Through the link there is what the sandbox has there, which is nothing of the host's.
+    let out = place.path().join("out");
+    let through = site.call(&["cp", &format!("{lease}:t/link/secret"), path_text(&out)]);
+    through.assert_error("transfer-failed", 125);
+    assert!(through.stderr.contains("in the sandbox: ") && !out.exists(), "{through:?}");
+    // Nor is it followed when it is in the tree: it stays a link, or is left out.
+    for option in [None, Some("--follow")] {
+        let mut arguments = vec!["cp"];
+        arguments.extend(option);
+        let (source, target) = (format!("{lease}:t/."), path_text(&out).to_owned());
+        arguments.extend([&*source, &*target]);
+        let answer = site.call(&arguments);
+        assert_eq!(answer.code(), 0, "{answer:?}");
+        assert_eq!(fs::read_to_string(out.join("--checkpoint=1")).unwrap(), "data\n");
+        let link = fs::symlink_metadata(out.join("link")).map(|link| link.is_symlink());
+        assert_eq!(link.ok(), option.is_none().then_some(true), "{option:?}");
+        fs::remove_dir_all(&out).unwrap();
+    }
+    let named = format!("{lease}:t/--checkpoint=1");
+    assert_eq!(site.ok(&["cp", &named, "-"]), "data\n");
+    site.ok(&["release", &lease]);
+}
+
+#[test]
+fn l6_a_link_to_a_secret_of_the_host_does_not_take_the_secret_in() {
+    let (site, place) = (Site::new(), tempfile::tempdir().unwrap());
+    let secret = place.path().join("secret");
+    fs::write(&secret, "of the host").unwrap();
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    symlink(&secret, tree.join("absolute")).unwrap();
+    symlink("../secret", tree.join("relative")).unwrap();
+    let lease = site.acquire(&[]);
+    for (options, kept) in [(&[][..], "absolute\nrelative\n"), (&["--follow"][..], "")] {
+        let (source, target) = (format!("{}/.", tree.display()), format!("{lease}:in"));
+        let mut arguments = vec!["cp"];
+        arguments.extend(options);
+        arguments.extend([&*source, &*target]);
+        site.ok(&arguments);
+        // Whatever is there is a link; nothing has the secret.
+        let script = "ls in; ! grep -rs host in; rm -r in";
+        assert_eq!(site.ok(&["exec", &lease, "--", "sh", "-c", script]), kept, "{options:?}");
+    }
+    site.ok(&["release", &lease]);
+}
